@@ -1,0 +1,1 @@
+"""Where an example's K candidates come from."""

@@ -1,0 +1,88 @@
+"""Working sets that a Metropolis walk refines: first draw (Alg. 2), one step per later encounter (Alg. 3)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Generator, Tensor
+
+from softpnet.candidates.cache import Cache
+from softpnet.candidates.moves import same_label
+from softpnet.candidates.source import Info, Query, State
+from softpnet.labels import find_feasible
+from softpnet.settings import Settings
+from softpnet.targets import Candidates, scores
+from softpnet.task import Move, Task
+
+
+class CacheWalk:
+    """K candidates per example, drawn from the cache once and walked ever after."""
+
+    def __init__(self, task: Task, cache: Cache, settings: Settings) -> None:
+        self.task, self.cache, self.settings = task, cache, settings
+        self.move: Move = task.move or same_label(cache)
+
+    def start(self, labels: Tensor) -> State:
+        """Empty working sets. An example of a corrupted label walks on rows of the label it is corrupted from."""
+        walked = walked_labels(self.task, labels)
+        label = find_feasible(self.task, self.cache.labels, walked, labels)  # [N]
+        kept, k = self.settings.kept, self.task.space.k
+        return {
+            "label": label,
+            "started": torch.zeros(len(labels), dtype=torch.bool),
+            "rows": torch.zeros(len(labels), kept, k, dtype=torch.int64),
+            "valid": torch.zeros(len(labels), kept, dtype=torch.bool),
+        }
+
+    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
+        ids, log_p = query.ids, query.log_p
+        new = ~state["started"][ids]
+        info: Info = {}
+        if new.any():
+            settings = self.settings
+            rows, valid = self.cache.draw(
+                state["label"][ids[new]], log_p[new], settings.kept * settings.draw_factor, settings.kept, generator
+            )
+            state["rows"][ids[new]], state["valid"][ids[new]] = rows, valid
+            state["started"][ids[new]] = True
+        # A set that already holds every cached row of its label has nowhere to go: walking it could only lose rows.
+        free = ~new & (self.cache.counts[state["label"][ids]] > self.settings.kept)
+        if query.epoch % self.settings.walk_every == 0 and free.any():
+            walking = ids[free]
+            rows, moved = metropolis(state["rows"][walking], log_p[free], self.move, query.gamma, generator)
+            state["rows"][walking] = rows
+            info["acceptance"] = float(moved.float().mean())
+        rows, valid = state["rows"][ids], state["valid"][ids]
+        corrupt = self.task.corrupt
+        if corrupt is not None:
+            wrong = query.labels == corrupt.label
+            rows = rows.clone()
+            rows[wrong] = corrupt.apply(rows[wrong], generator)
+        return Candidates(rows, valid & ~repeated(self.task.space.keys(rows))), info
+
+
+def metropolis(
+    rows: Tensor, log_p: Tensor, move: Move, gamma: float, generator: Generator
+) -> tuple[Tensor, Tensor]:
+    """One Metropolis step of every candidate `[B, K, k]` on p(c|x)^(1/gamma): new rows, and which moved `[B, K]`.
+
+    A proposal c' is accepted with probability min(1, (p(c'|x) / p(c|x))^(1/gamma)), compared in log space.
+    """
+    proposal = move(rows, generator)
+    log_ratio = (scores(log_p, proposal) - scores(log_p, rows)) / gamma
+    accepted = torch.rand(log_ratio.shape, generator=generator).log() <= log_ratio
+    moved = accepted & (proposal != rows).any(-1)
+    return torch.where(accepted[..., None], proposal, rows), moved
+
+
+def repeated(keys: Tensor) -> Tensor:
+    """Which entries of each row of keys `[B, K]` have come before in it: R_K is a set, so each state counts once."""
+    ordered, place = keys.sort(dim=1, stable=True)
+    again = torch.nn.functional.pad(ordered[:, 1:] == ordered[:, :-1], (1, 0))
+    return torch.zeros_like(again).scatter(1, place, again)
+
+
+def walked_labels(task: Task, labels: Tensor) -> Tensor:
+    """The label whose rows each example keeps: its own, or the one that it is corrupted from."""
+    if task.corrupt is None:
+        return labels
+    return torch.where(labels == task.corrupt.label, task.corrupt.source, labels)

@@ -1,0 +1,122 @@
+"""Checks of what a user hands in, before training starts. Each error names the value, what was expected, and a fix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from softpnet.concepts import ConceptSpace, Group
+from softpnet.errors import InputError
+from softpnet.task import Anchors
+
+
+def check_images(images: Any, space: ConceptSpace) -> None:
+    """Images must be finite float32 `[N, n, C, H, W]` with the space's slots."""
+    _check_pixels(images, "images", 5, "[N, n, C, H, W]")
+    if images.shape[1] != space.slots:
+        raise InputError(
+            f"images have {images.shape[1]} slots (shape {list(images.shape)}), but the concept space reads {space.slots}"
+        )
+
+
+def check_labels(labels: Any, count: int) -> None:
+    """Labels must be integers, one (or one vector) per example."""
+    if not isinstance(labels, Tensor) or labels.dtype.is_floating_point or labels.dim() not in (1, 2):
+        found = f"{labels.dtype} {list(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
+        raise InputError(f"labels are {found}, expected an integer tensor [N] or [N, m]; use labels.long()")
+    if len(labels) != count:
+        raise InputError(f"there are {len(labels)} labels for {count} examples; expected one per example")
+
+
+def arrange_anchors(
+    space: ConceptSpace, anchors: Anchors | tuple[Tensor, Any] | Mapping[str, Any], image_shape: torch.Size
+) -> list[Tensor]:
+    """Anchors as given -> per group `[P, C, H, W]` in the order of its primitives."""
+    if not isinstance(anchors, Mapping):
+        if len(space.groups) > 1:
+            raise InputError(
+                f"the space has groups {[g.name for g in space.groups]}; give anchors as a dict by group name"
+            )
+        anchors = {space.groups[0].name: anchors}
+    names = {group.name for group in space.groups}
+    if set(anchors) != names:
+        raise InputError(f"anchors are given for groups {sorted(anchors)}, expected {sorted(names)}")
+    return [_arrange(group, Anchors(*anchors[group.name]), image_shape) for group in space.groups]
+
+
+def _arrange(group: Group, anchors: Anchors, image_shape: torch.Size) -> Tensor:
+    _check_pixels(anchors.images, f"anchor images of group {group.name!r}", 4, "[P, C, H, W]")
+    if anchors.images.shape[1:] != image_shape:
+        raise InputError(
+            f"anchor images of group {group.name!r} have size {list(anchors.images.shape[1:])}, "
+            f"but the images have {list(image_shape)}"
+        )
+    primitives = [tuple(p) for p in group.primitives or ()]
+    given = torch.as_tensor(anchors.concepts)
+    if len(given) != len(anchors.images):
+        raise InputError(f"there are {len(anchors.images)} anchor images but {len(given)} anchor concepts")
+    # Plain integers are the primitive's attribute value where there is one attribute, else its position.
+    wanted = given[:, None] if given.dim() == 1 and len(primitives[0]) == 1 else given
+    place: dict[Any, int] = {}
+    for at, concept in enumerate(wanted.tolist()):
+        outside = concept >= len(primitives) or concept < 0 if isinstance(concept, int) else tuple(concept) not in primitives
+        if outside:
+            raise InputError(
+                f"anchor {at} of group {group.name!r} has concept {concept}, which is outside the space; "
+                f"expected one of its {len(primitives)} primitives, {group.primitive_names[0]!r} .. {group.primitive_names[-1]!r}"
+            )
+        key = concept if isinstance(concept, int) else primitives.index(tuple(concept))
+        if key in place:
+            raise InputError(
+                f"anchors {place[key]} and {at} of group {group.name!r} both show concept "
+                f"{group.primitive_names[key]!r}; expected exactly one anchor per concept, drop one"
+            )
+        place[key] = at
+    missing = [name for key, name in enumerate(group.primitive_names) if key not in place]
+    if missing:
+        raise InputError(
+            f"group {group.name!r} has no anchor for {', '.join(map(repr, missing))}; "
+            "expected one labelled image per concept"
+        )
+    return anchors.images[[place[key] for key in range(len(primitives))]]
+
+
+def check_encoder(name: str, encoder: nn.Module, image_shape: torch.Size) -> None:
+    """An encoder must map `[M, C, H, W]` to `[M, D]`; it is tried on two blank images in evaluation mode."""
+    training = encoder.training
+    size = "x".join(map(str, image_shape))
+    try:
+        with torch.no_grad():
+            vectors = encoder.eval()(torch.zeros(2, *image_shape))
+    except Exception as error:
+        first = str(error).splitlines()[0] if str(error) else repr(error)
+        raise InputError(
+            f"images of size {size} do not fit the encoder of group {name!r}: {first}; "
+            "resize the images or pass an encoder made for them"
+        ) from error
+    finally:
+        encoder.train(training)
+    if not isinstance(vectors, Tensor) or vectors.dim() != 2 or len(vectors) != 2:
+        found = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
+        raise InputError(
+            f"the encoder of group {name!r} maps [2, {size.replace('x', ', ')}] to {found}, expected [2, D]; "
+            "end it with nn.Flatten()"
+        )
+
+
+def _check_pixels(images: Any, what: str, rank: int, shape: str) -> None:
+    if not isinstance(images, Tensor):
+        raise InputError(f"{what} are {type(images).__name__}, expected a float32 tensor {shape}; use torch.as_tensor")
+    if images.dim() != rank:
+        raise InputError(f"{what} have rank {images.dim()} (shape {list(images.shape)}), expected {shape}")
+    if images.dtype != torch.float32:
+        raise InputError(f"{what} are {images.dtype}, expected torch.float32 in [0, 1]; use images.float() / 255 for bytes")
+    if len(images) == 0:
+        raise InputError(f"{what} are empty, expected at least one")
+    bad = ~torch.isfinite(images).flatten(1).all(1)
+    if bad.any():
+        ids = bad.nonzero().flatten().tolist()
+        raise InputError(f"{what} hold NaN or infinite pixels in {len(ids)} of them, first in number {ids[0]}; clean or drop them")

@@ -1,0 +1,181 @@
+"""ConceptSpace: which concepts an example has, and how distributions over primitives become theirs.
+
+A *group* reads some image slots with one encoder. Each of its slots shows one *primitive*, a tuple of attribute
+values; every (slot, attribute) pair is one concept. An *assignment* is an integer row of all k concepts: group
+after group, slot after slot, attribute after attribute.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from softpnet.errors import TaskError
+
+
+@dataclass(frozen=True)
+class Group:
+    """Concepts read from `slots` by one encoder; attribute j takes the values 0 .. values[j] - 1.
+
+    Args:
+        slots: indices of the image slots that the group reads.
+        values: number of values of each attribute.
+        name: how errors, tables and pictures call it; unique in its space.
+        primitives: the tuples of attribute values that have a prototype; all combinations unless given.
+        encoder: groups that give the same encoder name share one; a group's own name unless given.
+        value_names: names of each attribute's values, for people.
+    """
+
+    slots: Sequence[int]
+    values: int | Sequence[int]
+    name: str = "concept"
+    primitives: Sequence[Sequence[int]] | None = None
+    encoder: str | None = None
+    value_names: Sequence[Sequence[str]] | None = None
+
+    def __post_init__(self) -> None:
+        values = (self.values,) if isinstance(self.values, int) else tuple(self.values)
+        given = self.primitives if self.primitives is not None else itertools.product(*map(range, values))
+        names = self.value_names or [[str(v) for v in range(h)] for h in values]
+        for field, value in (
+            ("slots", tuple(self.slots)),
+            ("values", values),
+            ("primitives", tuple(tuple(p) for p in given)),
+            ("encoder", self.encoder or self.name),
+            ("value_names", tuple(tuple(n) for n in names)),
+        ):
+            object.__setattr__(self, field, value)
+        self._check()
+
+    def _check(self) -> None:
+        if not self.slots or len(set(self.slots)) != len(self.slots) or min(self.slots) < 0:
+            raise TaskError(f"group {self.name!r} reads slots {self.slots}; expected distinct slots, 0 or above")
+        if not self.values or min(self.values) < 1:
+            raise TaskError(f"group {self.name!r} has values {self.values}; expected one positive number each")
+        if tuple(map(len, self.value_names or ())) != self.values:
+            raise TaskError(f"group {self.name!r} needs value_names for its {self.values} values, one per value")
+        if len(set(self.primitives or ())) != len(self.primitives or ()):
+            raise TaskError(f"group {self.name!r} lists a primitive twice")
+        for primitive in self.primitives or ():
+            if len(primitive) != len(self.values) or any(
+                not 0 <= v < h for v, h in zip(primitive, self.values, strict=True)
+            ):
+                raise TaskError(f"primitive {primitive} of group {self.name!r} lies outside its values {self.values}")
+        for j, h in enumerate(self.values):
+            missing = set(range(h)) - {p[j] for p in self.primitives or ()}
+            if missing:
+                raise TaskError(
+                    f"no primitive of group {self.name!r} has value {min(missing)} in attribute {j}: "
+                    "it could never be predicted; leave the value out or add a primitive"
+                )
+
+    @property
+    def size(self) -> int:
+        """Concepts of this group: slots times attributes."""
+        return len(self.slots) * len(self.values)
+
+    @property
+    def primitive_names(self) -> list[str]:
+        names = self.value_names or ()
+        return [" ".join(names[j][v] for j, v in enumerate(p)) for p in self.primitives or ()]
+
+    def primitive_table(self) -> Tensor:
+        """Attribute values of each primitive, `[P, a]`."""
+        return torch.tensor(self.primitives).reshape(-1, len(self.values))
+
+
+class ConceptSpace:
+    """All concepts of one example. `ConceptSpace(slots=2, values=10)`, or several groups: `ConceptSpace(g1, g2)`."""
+
+    def __init__(
+        self,
+        *groups: Group,
+        slots: int | None = None,
+        values: int | Sequence[int] | None = None,
+        value_names: Sequence[Sequence[str]] | None = None,
+    ) -> None:
+        if bool(groups) == (slots is not None) or (slots is None) != (values is None):
+            raise TaskError("a ConceptSpace takes either groups, or slots and values: ConceptSpace(slots=2, values=10)")
+        if slots is not None and values is not None:
+            sizes = (values,) if isinstance(values, int) else tuple(values)
+            groups = (Group(tuple(range(slots)), sizes, value_names=value_names),)
+        names = [group.name for group in groups]
+        if len(set(names)) != len(names):
+            raise TaskError(f"groups are named {names}; give each its own name")
+        self.groups = groups
+        self.slots = 1 + max(max(group.slots) for group in groups)
+        # h_i of each concept, in the order of an assignment's columns
+        self.sizes = tuple(h for group in groups for _ in group.slots for h in group.values)
+        self.k = len(self.sizes)
+        self.h = max(self.sizes)
+        self.size = math.prod(self.sizes)
+
+    def __repr__(self) -> str:
+        return f"ConceptSpace({', '.join(map(repr, self.groups))})"
+
+    def log_p(self, joints: Sequence[Tensor]) -> Tensor:
+        """Log-probabilities over primitives, one `[B, n_g, P_g]` per group -> log p of every concept `[B, k, h]`.
+
+        The joint is summed over all primitives that share an attribute's value; missing values are -inf.
+        """
+        columns = []
+        for group, joint in zip(self.groups, joints, strict=True):
+            table = group.primitive_table().to(joint.device)
+            for attribute, h in enumerate(group.values):
+                shares = table[:, attribute, None] == torch.arange(h, device=joint.device)  # [P, h]
+                barred = torch.zeros(shares.shape, device=joint.device).masked_fill(~shares, -math.inf)
+                marginal = (joint[..., None] + barred).logsumexp(-2)  # [B, n_g, P, h] -> [B, n_g, h]
+                columns.append(torch.nn.functional.pad(marginal, (0, self.h - h), value=-math.inf))
+        # group by group [B, n_g, a, h], flattened slot by slot to [B, n_g * a, h]
+        parts, start = [], 0
+        for group in self.groups:
+            stop = start + len(group.values)
+            parts.append(torch.stack(columns[start:stop], dim=2).flatten(1, 2))
+            start = stop
+        return torch.cat(parts, dim=1)
+
+    def split(self, assignments: Tensor) -> list[Tensor]:
+        """Assignments `[..., k]` -> per group `[..., n_g, a]`."""
+        parts = assignments.split([group.size for group in self.groups], dim=-1)
+        return [
+            part.unflatten(-1, (len(group.slots), len(group.values)))
+            for group, part in zip(self.groups, parts, strict=True)
+        ]
+
+    def primitives(self, assignments: Tensor) -> list[Tensor]:
+        """Assignments `[..., k]` -> primitive ids per group `[..., n_g]`; -1 where a tuple is no primitive."""
+        ids = []
+        for group, part in zip(self.groups, self.split(assignments), strict=True):
+            same = (part[..., None, :] == group.primitive_table().to(part.device)).all(-1)  # [..., n_g, P]
+            ids.append(torch.where(same.any(-1), same.int().argmax(-1), -1))
+        return ids
+
+    def contains(self, assignments: Tensor) -> Tensor:
+        """Which assignments `[..., k]` have every value inside the space, `[...]`."""
+        return ((assignments >= 0) & (assignments < torch.tensor(self.sizes, device=assignments.device))).all(-1)
+
+    def keys(self, assignments: Tensor) -> Tensor:
+        """One integer per assignment `[..., k]` -> `[...]`, to compare and look up rows."""
+        return row_keys(assignments, self.sizes)
+
+    def all(self) -> Tensor:
+        """Every assignment, `[size, k]`, in lexical order."""
+        axes = [torch.arange(h) for h in self.sizes]
+        return torch.cartesian_prod(*axes).reshape(-1, self.k)
+
+
+def row_keys(rows: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Mixed-radix number of each row `[..., k]`; where that exceeds 63 bits, a fixed 64-bit mix of it."""
+    keys = torch.zeros(rows.shape[:-1], dtype=torch.int64, device=rows.device)
+    # Multiplying by an odd constant modulo 2^64 is one-to-one, so a collision needs an unlucky sum: odds about 2^-63.
+    mixed = math.prod(sizes) >= 2**63
+    for i, h in enumerate(sizes):
+        keys = keys * (6364136223846793005 if mixed else h) + rows[..., i]
+        if mixed:
+            keys = keys ^ (keys >> 29)
+    return keys

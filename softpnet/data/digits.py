@@ -1,0 +1,49 @@
+"""Images of wanted digits, drawn from MNIST."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+from softpnet.data import mnist
+
+VALIDATION = 10_000
+"""With split="validation", so many images at the end of MNIST's training set are held out in the test set's place."""
+
+
+class Digits:
+    """A set of MNIST images that can be drawn by digit."""
+
+    def __init__(self, images: Tensor, labels: Tensor) -> None:
+        self.images, self.labels = images, labels
+        self.order = labels.sort(stable=True).indices
+        self.counts = labels.bincount(minlength=10)
+        self.starts = self.counts.cumsum(0) - self.counts
+
+    def draw(self, digits: Tensor, generator: Generator) -> Tensor:
+        """A uniformly drawn image of each digit `[...]` -> `[..., 1, 28, 28]`."""
+        count = self.counts[digits]
+        nth = (torch.rand(digits.shape, generator=generator) * count).long().clamp_max(count - 1)
+        return self.images[self.order[self.starts[digits] + nth]]
+
+    def first(self, digits: Tensor) -> Tensor:
+        """The first image of each digit `[P]` -> `[P, 1, 28, 28]`."""
+        return self.images[self.order[self.starts[digits]]]
+
+
+class Pools(NamedTuple):
+    train: Digits
+    test: Digits
+
+
+def pools(split: Literal["test", "validation"]) -> Pools:
+    """Digits to train and to judge on; "validation" judges on held-out training images, for choosing settings."""
+    train = mnist.load("train")
+    if split == "validation":
+        kept = len(train.labels) - VALIDATION
+        return Pools(
+            Digits(train.images[:kept], train.labels[:kept]), Digits(train.images[kept:], train.labels[kept:])
+        )
+    return Pools(Digits(*train), Digits(*mnist.load("test")))

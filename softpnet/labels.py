@@ -1,0 +1,34 @@
+"""Labels are integers `[N]` or integer vectors `[N, m]`; here they are looked up in a table of known ones."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from softpnet.errors import InputError
+from softpnet.task import Task
+
+
+def find_labels(known: Tensor, labels: Tensor) -> Tensor:
+    """Index into `known` (`[L]` or `[L, m]`, distinct) of each label `[N]` or `[N, m]`, -1 where it is not: `[N]`."""
+    if labels.shape[1:] != known.shape[1:]:
+        raise InputError(
+            f"labels have shape {list(labels.shape)}, but the rule gives {['N', *known.shape[1:]]}"
+        )
+    _, ids = torch.cat([known, labels]).unique(dim=0, return_inverse=True)
+    place = torch.full((len(ids),), -1).scatter(0, ids[: len(known)], torch.arange(len(known)))
+    return place[ids[len(known) :]]
+
+
+def find_feasible(task: Task, known: Tensor, wanted: Tensor, labels: Tensor) -> Tensor:
+    """Index of each wanted label in `known` `[N]`; raises, with the example's own label, where it is missing."""
+    found = find_labels(known, wanted)
+    if (found < 0).any():
+        label = labels[found < 0][0]
+        ids = (labels == label).reshape(len(labels), -1).all(1).nonzero().flatten().tolist()
+        shown = ", ".join(map(str, ids[:5])) + (", ..." if len(ids) > 5 else "")
+        raise InputError(
+            f"label {label.tolist()} has an empty feasible set in task {task.name!r} (example ids {shown}): no known "
+            "assignment gives it; correct the labels or the rule, or add rows for it"
+        )
+    return found

@@ -1,0 +1,253 @@
+"""SoftPNet: the estimator that users hold."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from softpnet import methods, tasks
+from softpnet.checks import arrange_anchors, check_encoder, check_images, check_labels
+from softpnet.encoders import conv4
+from softpnet.errors import InputError
+from softpnet.metrics import concept_metrics, label_metrics
+from softpnet.settings import Hardware
+from softpnet.task import Anchors, Task, check_label_function
+from softpnet.training import run as runs
+from softpnet.training.allocator import keep_large_blocks
+from softpnet.training.interrupt import graceful_interrupt
+from softpnet.training.loop import Progress, train
+from softpnet.training.streams import Streams, borrowed_global_generator
+
+Encoder = nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
+
+IMAGES_AT_ONCE = 1024
+"""Inference reads about so many images per pass."""
+
+
+class Prediction(NamedTuple):
+    concepts: Tensor  # [N, k]
+    label: Tensor  # [N] or [N, m], the rule applied to the concepts
+    probabilities: Tensor  # [N, k, h]
+
+
+class SoftPNet:
+    """Learns the concepts behind labels from a rule and one labelled image per concept.
+
+    Args:
+        task: what the concepts are and how they give the label.
+        method: how to train; see `softpnet methods`.
+        seed: of every random stream.
+        encoder: a module from image to vector, a function from the number of channels to one, or a dict of either
+            by encoder name; the task's, or else conv4.
+        device, precision, threads, processes: where it computes; see `Hardware`.
+        settings: any field of `Settings`, in place of the task's value.
+    """
+
+    def __init__(
+        self, task: Task, *, method: str = "softpnet", seed: int = 0, encoder: Encoder | None = None, **settings: Any
+    ) -> None:
+        known = {field.name for field in dataclasses.fields(Hardware)}
+        self.hardware = Hardware(**{name: settings.pop(name) for name in list(settings) if name in known})
+        self.task = task
+        self.settings = task.settings.override(**settings)
+        self.method, self.seed, self.encoder = method, seed, encoder
+        self._method_class = methods.find(method)
+        self.module: nn.Module | None = None
+        self.image_shape: torch.Size | None = None
+        self.anchors: list[Tensor] = []
+        self.epochs: list[dict[str, float]] = []
+        self.interrupted = False
+
+    def fit(
+        self,
+        images: Tensor,
+        labels: Tensor,
+        anchors: Anchors | Mapping[str, Anchors],
+        *,
+        run: str | Path | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> SoftPNet:
+        """Train on images `[N, n, C, H, W]`, labels `[N]` or `[N, m]` and one anchor per concept.
+
+        Args:
+            run: a folder that gets the configuration, metrics per epoch and the model.
+            progress: called after every step.
+        """
+        from lightning_fabric import Fabric
+
+        check_label_function(self.task)
+        check_images(images, self.task.space)
+        check_labels(labels, len(images))
+        self.anchors = arrange_anchors(self.task.space, anchors, images.shape[2:])
+        self.image_shape = images.shape[2:]
+        streams = Streams(self.seed)
+        with borrowed_global_generator(streams("init")):
+            encoders = self._encoders(self.image_shape)
+        hardware = self.hardware
+        fabric = Fabric(
+            accelerator=hardware.device,
+            devices=hardware.processes,
+            precision=hardware.precision,
+            strategy="ddp" if hardware.processes > 1 else "auto",
+        )
+        fabric.launch()
+        method = self._method_class(self.task, self.settings, [a.to(fabric.device) for a in self.anchors])
+        self.module = method.module(encoders)
+        folder = runs.new_run_folder(Path(run)) if run is not None and fabric.is_global_zero else None
+        if folder is not None:
+            runs.write_json(folder / runs.CONFIG, self.config())
+        keep_large_blocks()
+        self.epochs, self.interrupted = [], False
+        with _threads(hardware.threads), graceful_interrupt() as stop:
+            for state in train(method, self.module, images, labels, self.settings, streams, fabric):
+                if progress is not None:
+                    progress(state)
+                if state.epoch_done:
+                    self.epochs.append(state.record())
+                    if folder is not None:
+                        runs.append_line(folder / runs.EPOCHS, self.epochs[-1])
+                if stop.requested:
+                    self.interrupted = True
+                    break
+            self.module.eval()
+            method.finish(self.module)
+        self.module.cpu()
+        if folder is not None:
+            self.save(folder)
+        return self
+
+    @torch.inference_mode()
+    def predict(self, images: Tensor) -> Prediction:
+        """Concepts by arg-max, the label by the rule, and every concept's probabilities."""
+        log_p = torch.cat([self._fitted().log_p(part) for part in self._parts(images)])  # type: ignore[operator]
+        concepts = log_p.argmax(-1)
+        return Prediction(concepts, self.task.label(concepts), log_p.exp())
+
+    def score(self, images: Tensor, labels: Tensor, concepts: Tensor | None = None) -> dict[str, float]:
+        """Accuracy and F1 of labels and, where the true concepts `[N, k]` are given, of concepts."""
+        check_labels(labels, len(images))
+        found = self.predict(images)
+        scores = label_metrics(found.label, labels)
+        if concepts is not None:
+            scores = concept_metrics(self.task.space, found.concepts, concepts) | scores
+            scores["gap"] = scores["label_accuracy"] - scores["concept_accuracy"]
+        return scores
+
+    @torch.inference_mode()
+    def embed(self, images: Tensor) -> list[Tensor]:
+        """Embeddings of the slots of each group, `[N, n_g, D]`."""
+        parts = [self._fitted().embed(part) for part in self._parts(images)]  # type: ignore[operator]
+        return [torch.cat(group) for group in zip(*parts, strict=True)]
+
+    def save(self, folder: str | Path) -> None:
+        """Write the configuration and the model, prototypes included."""
+        from safetensors.torch import save_file
+
+        module = self._fitted()
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        runs.write_json(folder / runs.CONFIG, self.config())
+        tensors = {f"module.{name}": value.contiguous() for name, value in module.state_dict().items()}
+        for group, images in zip(self.task.space.groups, self.anchors, strict=True):
+            tensors[f"anchors.{group.name}"] = images.contiguous()
+        save_file(tensors, folder / runs.MODEL)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, task: Task | None = None, encoder: Encoder | None = None) -> SoftPNet:
+        """Read what `save` or a run wrote. A task or encoder that was not found by name must be handed in again."""
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        folder = Path(folder)
+        config = runs.read_json(folder / runs.CONFIG)
+        if task is None:
+            if config["origin"] is None:
+                raise InputError(
+                    f"the run in {folder} was made with a task built in Python ({config['task']!r}); "
+                    "pass it again: SoftPNet.load(folder, task=task)"
+                )
+            task = tasks.load(config["origin"]["task"], config["origin"]["options"])
+        model = cls(
+            task, method=config["method"], seed=config["seed"], encoder=encoder, **config["settings"], **config["hardware"]
+        )
+        try:
+            tensors = load_file(folder / runs.MODEL)
+        except FileNotFoundError as error:
+            raise InputError(f"{folder} holds no trained model yet: {runs.MODEL} is missing") from error
+        except SafetensorError as error:
+            raise InputError(f"{folder / runs.MODEL} is damaged: {error}") from error
+        model.image_shape = torch.Size(config["image_shape"])
+        model.anchors = [tensors[f"anchors.{group.name}"] for group in task.space.groups]
+        with borrowed_global_generator(Streams(0)("init")):
+            encoders = model._encoders(model.image_shape)
+        method = model._method_class(task, model.settings, model.anchors)
+        model.module = method.module(encoders).eval()
+        method.finish(model.module)  # makes the places that the stored prototypes go to
+        weights = {name.removeprefix("module."): t for name, t in tensors.items() if name.startswith("module.")}
+        try:
+            model.module.load_state_dict(weights)
+        except RuntimeError as error:
+            raise InputError(
+                f"the model in {folder} does not fit this task or encoder: {str(error).splitlines()[-1].strip()}; "
+                "pass the encoder that it was trained with: SoftPNet.load(folder, encoder=...)"
+            ) from error
+        return model
+
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration, as stored with a run."""
+        return {
+            "task": self.task.name,
+            "origin": self.task.origin,
+            "method": self.method,
+            "seed": self.seed,
+            "settings": dataclasses.asdict(self.settings),
+            "hardware": dataclasses.asdict(self.hardware) | {"threads": self.hardware.threads},
+            "image_shape": list(self.image_shape or ()),
+            "versions": runs.versions(),
+        }
+
+    def _encoders(self, image_shape: torch.Size) -> dict[str, nn.Module]:
+        """One encoder per name that the groups use, checked against the images' size."""
+        encoders = {}
+        for name in dict.fromkeys(str(group.encoder) for group in self.task.space.groups):
+            given = self.encoder if self.encoder is not None else self.task.encoder or conv4
+            if isinstance(given, Mapping):
+                if name not in given:
+                    raise InputError(f"no encoder for {name!r}; the encoders given are {', '.join(given)}")
+                given = given[name]
+            encoders[name] = copy.deepcopy(given) if isinstance(given, nn.Module) else given(image_shape[0])
+            check_encoder(name, encoders[name], image_shape)
+        return encoders
+
+    def _fitted(self) -> nn.Module:
+        if self.module is None:
+            raise InputError("this SoftPNet is not trained yet; call fit(images, labels, anchors) first")
+        return self.module
+
+    def _parts(self, images: Tensor) -> tuple[Tensor, ...]:
+        self._fitted()
+        check_images(images, self.task.space)
+        if images.shape[2:] != self.image_shape:
+            raise InputError(
+                f"images have size {list(images.shape[2:])}, but the model was trained on {list(self.image_shape or ())}"
+            )
+        return images.split(max(1, IMAGES_AT_ONCE // self.task.space.slots))
+
+
+@contextmanager
+def _threads(count: int | None) -> Any:
+    """Use so many threads while inside."""
+    before = torch.get_num_threads()
+    if count is not None:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

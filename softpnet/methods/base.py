@@ -1,0 +1,69 @@
+"""What the loop asks of a method."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import ClassVar, NamedTuple, Protocol
+
+from torch import Generator, Tensor, nn
+
+from softpnet.settings import Settings
+from softpnet.task import Task
+
+Streams = Callable[[str], Generator]
+
+
+class Batch(NamedTuple):
+    """The examples of one step."""
+
+    images: Tensor  # [B, n, C, H, W]
+    labels: Tensor  # [B] or [B, m]
+    ids: Tensor  # [B]
+
+
+class Clock(NamedTuple):
+    epoch: int  # 0, 1, ...
+    step: int  # inside the epoch
+
+
+class Reader(Protocol):
+    """The part of a module that inference needs."""
+
+    def log_p(self, images: Tensor) -> Tensor: ...
+
+
+class Method(ABC):
+    """Makes the module and turns a batch into a loss; the loop alone calls backward and steps the optimiser.
+
+    What evolves beside the weights is the state, a dict of tensors that `start` returns and `loss` updates.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ()
+    """Names of the numbers in `loss`'s info that a progress display shows."""
+
+    def __init__(self, task: Task, settings: Settings, anchors: list[Tensor]) -> None:
+        """Anchors: per group `[P, C, H, W]`, in the order of the group's primitives."""
+        self.task, self.settings, self.anchors = task, settings, anchors
+
+    @abstractmethod
+    def module(self, encoders: Mapping[str, nn.Module]) -> nn.Module:
+        """The network to train, which can be asked for log p of images."""
+
+    @abstractmethod
+    def start(self, labels: Tensor, streams: Streams) -> dict[str, Tensor]:
+        """State before the first step; raises if the labels cannot be trained on."""
+
+    def warm_up(self, module: nn.Module, streams: Streams) -> Tensor | None:
+        """Loss of one step before the first epoch, without data; None for methods that have no such phase."""
+        return None
+
+    @abstractmethod
+    def loss(
+        self, module: nn.Module, state: dict[str, Tensor], batch: Batch, clock: Clock, streams: Streams
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Loss of one step and its diagnostics."""
+
+    def finish(self, module: nn.Module) -> None:
+        """Make the module, in evaluation mode, ready for inference."""
+        return None

@@ -1,0 +1,109 @@
+"""The numbers of a run. Free of torch, so that the command line can read them at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from softpnet.errors import InputError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a task's author tunes and a user may override; each task brings its own values."""
+
+    epochs: int = 10
+    """Passes over the training examples."""
+    batch_size: int = 64
+    """Examples per step."""
+    learning_rate: float = 1e-3
+    """Adam's step size at the start."""
+    halve_every: int = 0
+    """Halve the learning rate every so many epochs; 0 keeps it."""
+    weight_decay: float = 0.0
+    """Adam's weight decay."""
+    warmup_steps: int = 100
+    """Optimiser steps on augmented anchors alone before the first epoch."""
+
+    copies: int = 3
+    """Augmented copies of each anchor per step, beside the original."""
+    episodes: int = 50
+    """Episodes of the prototypical loss per step (E)."""
+    views: bool = False
+    """Score candidates on the clean image, train on an augmented view of it."""
+
+    candidates: Literal["cache", "kbest", "auto"] = "cache"
+    """Where candidates come from: the cache and its walk; the exact k best assignments under the
+    network's own factorised distribution; or, per label, the complete list where the task has one, else k best."""
+    kept: int = 20
+    """Candidates in an example's working set (K)."""
+    draw_factor: int = 10
+    """First draw: so many times K cached rows are scored (N)."""
+    pool: int = 512
+    """Most probable assignments that k-best filters by the rule (T)."""
+    walk_every: int = 1
+    """Epochs between two Metropolis steps of a working set."""
+
+    target: Literal["soft", "best"] = "soft"
+    """Soft: tempered marginal of the candidates; best: the single best candidate (zero temperature)."""
+    gamma: float = 1.0
+    """Temperature in the first epoch."""
+    gamma_decay: float = 0.95
+    """Factor on the temperature per epoch."""
+    gamma_floor: float = 0.01
+    """The temperature never falls below this."""
+    weight: float = 1.0
+    """Weight of the KL loss (lambda)."""
+    weight_delay: int = 0
+    """Epochs with weight zero."""
+    weight_ramp: int = 0
+    """Epochs over which the weight then rises linearly to its value."""
+
+    def __post_init__(self) -> None:
+        at_least_one = ("epochs", "batch_size", "episodes", "kept", "draw_factor", "pool", "walk_every")
+        for name in at_least_one:
+            _require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
+        _require(
+            "copies",
+            self.copies,
+            self.copies >= 1,
+            "at least 1, because an episode's queries are the copies that are not its support",
+        )
+        for name in ("halve_every", "warmup_steps", "weight_delay", "weight_ramp", "weight", "weight_decay"):
+            _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
+        for name in ("learning_rate", "gamma", "gamma_decay", "gamma_floor"):
+            _require(name, getattr(self, name), getattr(self, name) > 0, "above 0")
+        _require("candidates", self.candidates, self.candidates in CANDIDATES, f"one of {', '.join(CANDIDATES)}")
+        _require("target", self.target, self.target in TARGETS, f"one of {', '.join(TARGETS)}")
+
+    def override(self, **changes: Any) -> Settings:
+        """A copy with some values changed; an unknown name fails and lists the valid ones."""
+        valid = [field.name for field in dataclasses.fields(self)]
+        unknown = [name for name in changes if name not in valid]
+        if unknown:
+            raise InputError(f"unknown setting {unknown[0]!r}; the valid ones are {', '.join(valid)}")
+        return dataclasses.replace(self, **changes)
+
+
+CANDIDATES = ("cache", "kbest", "auto")
+TARGETS = ("soft", "best")
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Where a run computes; handed to lightning-fabric."""
+
+    device: str = "cpu"
+    """Accelerator: cpu, cuda, mps or auto."""
+    precision: str = "32-true"
+    """Fabric's precision: 32-true, 16-mixed, bf16-mixed, 64-true."""
+    threads: int | None = None
+    """Threads per process; the default leaves torch's own choice."""
+    processes: int = 1
+    """Processes that train together, each on its own share of the examples."""
+
+
+def _require(name: str, value: Any, fine: bool, expected: str) -> None:
+    if not fine:
+        raise InputError(f"setting {name} is {value!r}, expected {expected}")

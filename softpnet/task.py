@@ -1,0 +1,133 @@
+"""Task: a concept space and a rule; how its data, cached rows and moves are made, where it brings its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Generator, Tensor, nn
+
+from softpnet.concepts import ConceptSpace
+from softpnet.errors import TaskError
+from softpnet.settings import Settings
+
+LabelFunction = Callable[[Tensor], Tensor]
+"""f_K, vectorised: assignments `[..., k]` -> integer labels `[...]` or label vectors `[..., m]`."""
+
+Move = Callable[[Tensor, Generator], Tensor]
+"""Proposal of the walk: rows `[..., k]` -> rows `[..., k]`. Contract: the label stays, c -> c' is as likely as c' -> c,
+and the whole batch is moved at once. A row that cannot move stays."""
+
+
+class Examples(NamedTuple):
+    """Inputs with their labels, and the true concepts where they are known (they never reach Soft-PNet's training)."""
+
+    images: Tensor  # [N, n, C, H, W]
+    labels: Tensor  # [N] or [N, m]
+    concepts: Tensor | None = None  # [N, k]
+
+
+class Anchors(NamedTuple):
+    """One labelled image per primitive of a group."""
+
+    images: Tensor  # [P, C, H, W]
+    concepts: Tensor  # [P] primitive ids, or [P, a] attribute values
+
+
+class Data(NamedTuple):
+    """What a task trains and is judged on."""
+
+    train: Examples
+    anchors: Anchors | Mapping[str, Anchors]  # by group name where there are several groups
+    tests: Mapping[str, Examples]  # the first one is the split that is reported
+
+
+class Rows(NamedTuple):
+    """Feasible assignments from a solver or generator, before verification."""
+
+    rows: Tensor  # [M, k]
+    complete: Tensor  # labels [L] or [L, m] of which every assignment is among the rows
+    labels: Tensor | None = None  # [M], what the rows are claimed to give; checked
+
+
+class Corruption(NamedTuple):
+    """phi: examples labelled `label` keep candidates labelled `source`, corrupted when the loss is computed."""
+
+    label: int
+    source: int
+    apply: Callable[[Tensor, Generator], Tensor]  # rows [..., k] of `source` -> rows of `label`
+
+
+@dataclass(frozen=True)
+class Task:
+    """A rule over hidden concepts. `space` and `label` are enough; the rest has defaults that fit small spaces.
+
+    Args:
+        space: the concepts of one example.
+        label: f_K, vectorised, `[..., k] -> [...]` or `[..., m]`, integers.
+        name: for run folders and tables.
+        rows: makes the feasible assignments for the cache; every assignment is enumerated unless given.
+        move: the walk's proposal; another cached row with the same label unless given.
+        corrupt: for labels whose candidates are corrupted rows of another label.
+        data: makes training data, anchors and test sets from named random streams; needed by the command line only.
+        encoder: makes the encoder of one group from the number of image channels; conv4 unless given.
+        background: pixel value outside an augmented image.
+        settings: this task's numbers.
+        origin: where the task was found, so that a saved model can find it again; set by `tasks.load`.
+    """
+
+    space: ConceptSpace
+    label: LabelFunction
+    name: str = "task"
+    rows: Callable[[Generator], Rows] | None = None
+    move: Move | None = None
+    corrupt: Corruption | None = None
+    data: Callable[[Callable[[str], Generator]], Data] | None = None
+    encoder: Callable[[int], nn.Module] | None = None
+    background: float = 0.0
+    settings: Settings = field(default_factory=Settings)
+    origin: Mapping[str, Any] | None = None
+
+    def satisfies(self, rows: Tensor, labels: Tensor) -> Tensor:
+        """Whether each row `[B, K, k]` has its example's label `[B]` or `[B, m]`: `[B, K]`."""
+        given = self.label(rows)
+        same = given == labels[:, None]
+        return same if given.dim() == rows.dim() - 1 else same.all(-1)
+
+
+def check_label_function(task: Task) -> None:
+    """Raise if f_K is not an integer-valued, vectorised, repeatable function of assignments."""
+    generator = Generator().manual_seed(0)
+    sizes = torch.tensor(task.space.sizes)
+    rows = (torch.rand(64, task.space.k, generator=generator) * sizes).long()
+    try:
+        labels = task.label(rows)
+    except Exception as error:
+        raise TaskError(
+            f"the label function of task {task.name!r} failed on rows of shape {list(rows.shape)}: {error!r}; "
+            "it must work on a whole batch, e.g. c[..., 0] + c[..., 1]"
+        ) from error
+    if not isinstance(labels, Tensor) or labels.dtype.is_floating_point or labels.dtype.is_complex:
+        found = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
+        raise TaskError(
+            f"the label function of task {task.name!r} returns {found}, expected an integer tensor; "
+            "end it with .long() if the values are whole"
+        )
+    if labels.shape[:1] != rows.shape[:1] or labels.dim() > 2:
+        raise TaskError(
+            f"the label function of task {task.name!r} maps rows of shape {list(rows.shape)} to {list(labels.shape)}, "
+            f"expected [{len(rows)}] or [{len(rows)}, m]; index concepts with c[..., i]"
+        )
+    if not torch.equal(labels, task.label(rows)):
+        raise TaskError(
+            f"the label function of task {task.name!r} differs between two calls on the same rows; "
+            "it must be a fixed function of the concepts"
+        )
+    folded = task.label(rows.unflatten(0, (8, 8)))
+    if folded.shape != (8, 8, *labels.shape[1:]) or not torch.equal(folded.flatten(0, 1), labels):
+        raise TaskError(
+            f"the label function of task {task.name!r} gives other labels when the same rows come as [8, 8, k]; "
+            "use c[..., i], not c[:, i], and reduce over dim=-1"
+        )

@@ -1,0 +1,100 @@
+"""Tasks: one file each, found by listing this folder, or a user's own file. A file defines `task`."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import sys
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from softpnet.errors import InputError, TaskError
+
+if TYPE_CHECKING:
+    from softpnet.task import Task
+
+
+def names() -> list[str]:
+    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+
+
+def summary(name: str) -> str:
+    """First line of a task's docstring, read without running it."""
+    source = Path(__path__[0], f"{name}.py").read_text()
+    return (ast.get_docstring(ast.parse(source)) or "").split("\n")[0]
+
+
+def load(name: str, options: Mapping[str, Any] | None = None) -> Task:
+    """A built-in task by name, or the `task` of a Python file; `task` is a Task or a function that makes one."""
+    from softpnet.task import Task
+
+    given = dict(options or {})
+    module = _module(name)
+    if not hasattr(module, "task"):
+        raise TaskError(f"{name} does not define `task`; write `task = softpnet.Task(space=..., label=...)` in it")
+    made = module.task
+    if callable(made) and not isinstance(made, Task):
+        made = made(**_typed(name, made, given))
+    elif given:
+        raise InputError(f"task {name} takes no options, but {', '.join(given)} was given")
+    if not isinstance(made, Task):
+        raise TaskError(f"`task` in {name} is {type(made).__name__}, expected a softpnet.Task or a function that makes one")
+    return dataclasses.replace(made, origin={"task": name, "options": given})
+
+
+def _module(name: str) -> ModuleType:
+    if name in names():
+        return importlib.import_module(f"{__name__}.{name}")
+    path = Path(name)
+    if path.suffix != ".py":
+        raise InputError(f"unknown task {name!r}; the tasks are {', '.join(names())}, or give a path to a .py file")
+    if not path.is_file():
+        raise InputError(f"there is no file {name}; give a path to a Python file that defines `task`")
+    spec = importlib.util.spec_from_file_location(f"softpnet_user_task_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise TaskError(f"{name} could not be run: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _typed(name: str, make: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as given, checked and, where they are text from the command line, turned into the declared type."""
+    hints = typing.get_type_hints(make)
+    valid = list(inspect.signature(make).parameters)
+    result = {}
+    for key, value in given.items():
+        if key not in valid:
+            known = f"its options are {', '.join(valid)}" if valid else "it has none"
+            raise InputError(f"task {name} has no option {key!r}; {known}")
+        result[key] = _convert(name, key, value, hints[key])
+    return result
+
+
+def _convert(name: str, key: str, value: Any, hint: Any) -> Any:
+    choices = typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else None
+    if choices:
+        if value not in choices:
+            raise InputError(f"option {key} of task {name} is {value!r}, expected one of {', '.join(map(repr, choices))}")
+        return value
+    if isinstance(value, str) and hint is bool:
+        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        if value.lower() not in words:
+            raise InputError(f"option {key} of task {name} is {value!r}, expected true or false")
+        return words[value.lower()]
+    if isinstance(value, str) and hint is int:
+        try:
+            return int(value)
+        except ValueError:
+            raise InputError(f"option {key} of task {name} is {value!r}, expected a whole number") from None
+    return value

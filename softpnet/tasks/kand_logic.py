@@ -1,0 +1,130 @@
+"""Scenes of 3 figures with 3 objects; valid (1) where the figures agree in repetition type of shape or of colour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Generator, Tensor
+
+from softpnet.candidates.moves import change_one, switch_one
+from softpnet.concepts import ConceptSpace
+from softpnet.data import shapes
+from softpnet.settings import Settings
+from softpnet.task import Anchors, Corruption, Data, Examples, Rows, Task
+
+# 9 objects, figure after figure, each with a shape and a colour; primitive id = 3 * shape + colour
+SPACE = ConceptSpace(slots=9, values=(3, 3), value_names=(shapes.SHAPES, shapes.COLOURS))
+SIZES = torch.tensor(SPACE.sizes)
+
+SETTINGS = Settings(
+    epochs=20,
+    halve_every=3,
+    weight_decay=1e-4,
+    copies=3,
+    kept=20,
+    draw_factor=1000,
+    target="soft",
+    weight=1.0,
+    weight_delay=3,
+    weight_ramp=5,
+    warmup_steps=100,
+)
+
+
+def agreements(c: Tensor) -> Tensor:
+    """For shape and for colour: do the three figures have one repetition type? `[..., 18] -> [..., 2]`."""
+    objects = c.unflatten(-1, (3, 3, 2))  # [..., figure, object, attribute]
+    first, second, third = objects.unbind(-2)
+    # 0 equal pairs: all distinct; 1: exactly two equal; 3: all equal
+    equal_pairs = (first == second).long() + (first == third).long() + (second == third).long()  # [..., 3, 2]
+    return (equal_pairs == equal_pairs[..., :1, :]).all(-2)
+
+
+def label(c: Tensor) -> Tensor:
+    return agreements(c).any(-1).long()
+
+
+def sample(count: int, wanted: int, generator: Generator) -> Tensor:
+    """Scenes with one label, exactly uniform by rejection: `[count, 18]`."""
+    found = torch.zeros(0, SPACE.k, dtype=torch.int64)
+    while len(found) < count:
+        # slightly more than half of all scenes are valid
+        scenes = torch.randint(3, (2 * (count - len(found)) + 64, SPACE.k), generator=generator)
+        found = torch.cat([found, scenes[label(scenes) == wanted]])
+    return found[:count]
+
+
+def corrupt(rows: Tensor, generator: Generator) -> Tensor:
+    """phi: switch an attribute of a random object, drawn again until the rule says invalid.
+
+    A scene that agrees in shape *and* in colour cannot be broken by one switch, so it gets two.
+    """
+    flat = rows.flatten(0, -2)  # [M, 18]
+    result = flat.clone()
+    twice = agreements(flat).all(-1)
+    open_rows = torch.arange(len(flat))
+    while len(open_rows):
+        proposal = change_one(flat[open_rows], SIZES, generator)
+        again = change_one(proposal, SIZES, generator)
+        proposal = torch.where(twice[open_rows, None], again, proposal)
+        result[open_rows] = proposal
+        open_rows = open_rows[label(proposal) == 1]
+    return result.view(rows.shape)
+
+
+def task(
+    crop: Literal["box", "window"] = "box",
+    train: int = 3000,
+    test: int = 1000,
+    cached: int = 200_000,
+    split: Literal["test", "validation"] = "test",
+) -> Task:
+    """The task.
+
+    Args:
+        crop: "box" cuts each object out by its bounding box; "window" is a fixed window without rescaling, harder.
+        train: training scenes, half of them valid.
+        test: test scenes, half of them valid.
+        cached: rows of the cache per label.
+        split: "validation" judges on other scenes than the test set, for choosing settings.
+    """
+
+    def rows(generator: Generator) -> Rows:
+        both = torch.cat([sample(cached, wanted, generator) for wanted in (0, 1)])
+        return Rows(both, complete=torch.zeros(0, dtype=torch.int64))
+
+    def data(streams: Callable[[str], Generator]) -> Data:
+        seen = _examples(train, crop, streams("train data"))
+        return Data(seen, first_of_each(seen), {"test": _examples(test, crop, streams(f"{split} data"))})
+
+    return Task(
+        space=SPACE,
+        label=label,
+        name="kand_logic",
+        rows=rows,
+        move=switch_one(SPACE, label),
+        corrupt=Corruption(label=0, source=1, apply=corrupt),
+        data=data,
+        background=1.0,
+        settings=SETTINGS,
+    )
+
+
+def first_of_each(examples: Examples) -> Anchors:
+    """The first object of each primitive, in the order of the training scenes."""
+    assert examples.concepts is not None
+    primitive = SPACE.primitives(examples.concepts)[0].flatten()  # [N * 9]
+    every = torch.arange(9)
+    first = (primitive == every[:, None]).int().argmax(1)  # [9]
+    return Anchors(examples.images.flatten(0, 1)[first], every)
+
+
+def _examples(count: int, crop: Literal["box", "window"], generator: Generator) -> Examples:
+    half = count // 2
+    scenes = torch.cat([sample(half, 1, generator), sample(count - half, 0, generator)])
+    scenes = scenes[torch.randperm(count, generator=generator)]
+    shape, colour = scenes.unflatten(1, (3, 3, 2)).unbind(-1)  # [N, 3, 3] each
+    images = shapes.crops(shape, colour, shapes.layout(count, generator), generator, crop)
+    return Examples(images, label(scenes), scenes)

@@ -1,0 +1,73 @@
+"""Two digits of equal parity and their sum; judged on pairs of mixed parity, which are never seen in training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Generator, Tensor
+
+from softpnet.concepts import ConceptSpace
+from softpnet.data.digits import Digits, pools
+from softpnet.settings import Settings
+from softpnet.task import Anchors, Data, Examples, Rows, Task
+
+SPACE = ConceptSpace(slots=2, values=10)
+ONE_WAY = torch.tensor([[0, 6], [2, 8], [4, 6], [4, 8], [1, 5], [3, 7], [1, 9], [3, 9]])
+SUPPORT = torch.cat([ONE_WAY, ONE_WAY.flip(1)])  # [16, 2], the pairs of the training set
+PER_PAIR = 420  # 6,720 training examples
+
+SETTINGS = Settings(
+    epochs=10,
+    copies=3,
+    kept=20,
+    draw_factor=10,
+    target="best",
+    weight=5.0,
+    warmup_steps=100,
+)
+
+
+def label(c: Tensor) -> Tensor:
+    return c.sum(-1)
+
+
+def task(
+    support: Literal["full", "train"] = "full", split: Literal["test", "validation"] = "test", train: int = 6720
+) -> Task:
+    """The task.
+
+    Args:
+        support: "full" caches all 100 ordered pairs; "train" only the 16 pairs of the training set.
+        split: "validation" judges on held-out training images, for choosing settings.
+        train: training examples, a multiple of 16.
+    """
+
+    def rows(generator: Generator) -> Rows:
+        if support == "train":
+            return Rows(SUPPORT, complete=torch.zeros(0, dtype=torch.int64))
+        return Rows(SPACE.all(), complete=torch.arange(19))
+
+    def data(streams: Callable[[str], Generator]) -> Data:
+        digits = pools(split)
+        every = torch.arange(10)
+        pairs = SPACE.all()
+        is_support = (pairs[:, None] == SUPPORT).all(-1).any(1)
+        mixed = pairs[pairs.sum(1) % 2 == 1]  # [50, 2]
+        draw = torch.randint(len(mixed), (960,), generator=streams("test data"))
+        return Data(
+            _examples(SUPPORT.repeat(train // len(SUPPORT), 1), digits.train, streams("train data")),
+            Anchors(digits.train.first(every), every),
+            {
+                "test": _examples(mixed[draw], digits.test, streams("test data")),
+                "in_distribution": _examples(SUPPORT.repeat(60, 1), digits.test, streams("test data")),
+                "out_of_distribution": _examples(pairs[~is_support].repeat(60, 1), digits.test, streams("test data")),
+            },
+        )
+
+    return Task(space=SPACE, label=label, name="mnist_evenodd", rows=rows, data=data, settings=SETTINGS)
+
+
+def _examples(pairs: Tensor, digits: Digits, generator: Generator) -> Examples:
+    return Examples(digits.draw(pairs, generator), label(pairs), pairs)

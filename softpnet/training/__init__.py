@@ -1,0 +1,1 @@
+"""The loop, its random streams and what it writes."""

@@ -1,0 +1,88 @@
+"""The training loop, top to bottom."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from softpnet.errors import TrainingError
+from softpnet.methods.base import Batch, Clock, Method
+from softpnet.schedules import halving
+from softpnet.settings import Settings
+from softpnet.training.streams import Streams
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands after a step."""
+
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    means: dict[str, float]  # of this epoch's diagnostics so far
+    seconds: float  # since the epoch began
+
+    @property
+    def epoch_done(self) -> bool:
+        return self.step + 1 == self.steps
+
+    def record(self) -> dict[str, float]:
+        return {"epoch": self.epoch + 1, **self.means, "seconds": self.seconds}
+
+
+def train(
+    method: Method, module: nn.Module, images: Tensor, labels: Tensor, settings: Settings, streams: Streams, fabric: Fabric
+) -> Iterator[Progress]:
+    """Train the module in place on images `[N, n, C, H, W]` and labels; one item per step.
+
+    With several processes each owns the examples whose id is its rank modulo their number, and so their state.
+    """
+    optimiser = torch.optim.Adam(
+        module.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, foreach=True
+    )
+    model, optimiser = fabric.setup(module, optimiser)
+    learning_rate = halving(settings.learning_rate, settings.halve_every)
+    state = method.start(labels, streams)
+    own = torch.arange(fabric.global_rank, len(labels), fabric.world_size)
+    own = own[: len(labels) // fabric.world_size]  # every process makes the same number of steps
+    model.train()
+
+    def update(loss: Tensor, where: str) -> None:
+        if not torch.isfinite(loss):
+            raise TrainingError(f"the loss is {loss.item()} in {where}; lower learning_rate or weight, or look at these examples")
+        optimiser.zero_grad()
+        fabric.backward(loss)
+        optimiser.step()
+
+    for step in range(settings.warmup_steps):
+        loss = method.warm_up(model, streams)
+        if loss is None:
+            break
+        update(loss, f"warm-up step {step + 1}, on the anchors alone")
+
+    for epoch in range(settings.epochs):
+        began = time.perf_counter()
+        for group in optimiser.param_groups:
+            group["lr"] = learning_rate(epoch)
+        batches = own[torch.randperm(len(own), generator=streams("batches"))].split(settings.batch_size)
+        sums: dict[str, float] = defaultdict(float)
+        counts: dict[str, int] = defaultdict(int)
+        for step, ids in enumerate(batches):
+            batch = Batch(images[ids].to(fabric.device), labels[ids].to(fabric.device), ids)
+            loss, info = method.loss(model, state, batch, Clock(epoch, step), streams)
+            update(loss, f"epoch {epoch + 1}, step {step + 1}, on the batch of examples {ids.tolist()}")
+            for name, value in info.items():
+                sums[name] += value
+                counts[name] += 1
+            means = {name: sums[name] / counts[name] for name in sums}
+            yield Progress(epoch, settings.epochs, step, len(batches), means, time.perf_counter() - began)
