@@ -163,6 +163,10 @@ class ConceptSpace:
         """One integer per assignment `[..., k]` -> `[...]`, to compare and look up rows."""
         return row_keys(assignments, self.sizes)
 
+    def value_names(self) -> list[Sequence[str]]:
+        """Names of the values of each concept, in the order of an assignment's columns."""
+        return [names for group in self.groups for _ in group.slots for names in group.value_names or ()]
+
     def all(self) -> Tensor:
         """Every assignment, `[size, k]`, in lexical order."""
         axes = [torch.arange(h) for h in self.sizes]

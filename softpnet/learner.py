@@ -64,6 +64,8 @@ class SoftPNet:
         self.anchors: list[Tensor] = []
         self.epochs: list[dict[str, float]] = []
         self.interrupted = False
+        self.is_main_process = True
+        self.columns = self._method_class.columns
 
     def fit(
         self,
@@ -98,6 +100,7 @@ class SoftPNet:
             strategy="ddp" if hardware.processes > 1 else "auto",
         )
         fabric.launch()
+        self.is_main_process = fabric.is_global_zero
         method = self._method_class(self.task, self.settings, [a.to(fabric.device) for a in self.anchors])
         self.module = method.module(encoders)
         folder = runs.new_run_folder(Path(run)) if run is not None and fabric.is_global_zero else None
@@ -145,6 +148,10 @@ class SoftPNet:
         """Embeddings of the slots of each group, `[N, n_g, D]`."""
         parts = [self._fitted().embed(part) for part in self._parts(images)]  # type: ignore[operator]
         return [torch.cat(group) for group in zip(*parts, strict=True)]
+
+    def prototypes(self) -> list[Tensor]:
+        """The prototypes of each group, `[P, D]`."""
+        return [self._fitted().prototypes[group.name].detach() for group in self.task.space.groups]  # type: ignore[index]
 
     def save(self, folder: str | Path) -> None:
         """Write the configuration and the model, prototypes included."""
@@ -208,7 +215,7 @@ class SoftPNet:
             "method": self.method,
             "seed": self.seed,
             "settings": dataclasses.asdict(self.settings),
-            "hardware": dataclasses.asdict(self.hardware) | {"threads": self.hardware.threads},
+            "hardware": dataclasses.asdict(self.hardware),
             "image_shape": list(self.image_shape or ()),
             "versions": runs.versions(),
         }

@@ -60,7 +60,8 @@ class Settings:
     weight_ramp: int = 0
     """Epochs over which the weight then rises linearly to its value."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> Settings:
+        """Raise for a value out of range; itself otherwise."""
         at_least_one = ("epochs", "batch_size", "episodes", "kept", "draw_factor", "pool", "walk_every")
         for name in at_least_one:
             _require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
@@ -76,14 +77,15 @@ class Settings:
             _require(name, getattr(self, name), getattr(self, name) > 0, "above 0")
         _require("candidates", self.candidates, self.candidates in CANDIDATES, f"one of {', '.join(CANDIDATES)}")
         _require("target", self.target, self.target in TARGETS, f"one of {', '.join(TARGETS)}")
+        return self
 
     def override(self, **changes: Any) -> Settings:
-        """A copy with some values changed; an unknown name fails and lists the valid ones."""
+        """A copy with some values changed, checked; an unknown name fails and lists the valid ones."""
         valid = [field.name for field in dataclasses.fields(self)]
         unknown = [name for name in changes if name not in valid]
         if unknown:
             raise InputError(f"unknown setting {unknown[0]!r}; the valid ones are {', '.join(valid)}")
-        return dataclasses.replace(self, **changes)
+        return dataclasses.replace(self, **changes).check()
 
 
 CANDIDATES = ("cache", "kbest", "auto")

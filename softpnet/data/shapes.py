@@ -51,7 +51,7 @@ def layout(count: int, generator: torch.Generator) -> Layout:
         half = sizes[unplaced].unsqueeze(-1) / 2 + MARGIN  # [U,3,1]
         proposal = half + (FIGURE - 2 * half) * _uniform((len(unplaced), 3, 2), generator)  # [U,3,2]
         gap = (proposal[:, first] - proposal[:, second]).abs()  # [U,3 pairs,2]
-        apart = (gap >= half[:, first] + half[:, second]).all(-1).all(-1)  # [U]: every pair is apart on some axis
+        apart = (gap >= half[:, first] + half[:, second]).any(-1).all(-1)  # [U]: every pair is apart on some axis
         centres[unplaced[apart]] = proposal[apart]
         unplaced = unplaced[~apart]
     return Layout(centres.view(count, 3, 3, 2), sizes.view(count, 3, 3))  # [3N,...] -> [N,3,...]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from typing import TYPE_CHECKING
 
+from softpnet import listing
 from softpnet.errors import InputError
 
 if TYPE_CHECKING:
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 def names() -> list[str]:
-    return sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name != "base")
+    return listing.names(__path__[0], without=("base",))
+
+
+def summary(name: str) -> str:
+    return listing.summary(__path__[0], name)
 
 
 def find(name: str) -> type[Method]:

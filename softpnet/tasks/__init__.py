@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import importlib
 import importlib.util
 import inspect
-import pkgutil
 import sys
 import typing
 from collections.abc import Mapping
@@ -15,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from softpnet import listing
 from softpnet.errors import InputError, TaskError
 
 if TYPE_CHECKING:
@@ -22,13 +21,11 @@ if TYPE_CHECKING:
 
 
 def names() -> list[str]:
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return listing.names(__path__[0])
 
 
 def summary(name: str) -> str:
-    """First line of a task's docstring, read without running it."""
-    source = Path(__path__[0], f"{name}.py").read_text()
-    return (ast.get_docstring(ast.parse(source)) or "").split("\n")[0]
+    return listing.summary(__path__[0], name)
 
 
 def load(name: str, options: Mapping[str, Any] | None = None) -> Task:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -57,4 +58,18 @@ def versions() -> dict[str, str]:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = "not installed"
-    return found
+    return found | {"commit": _commit()}
+
+
+def _commit() -> str:
+    """The commit of the source tree that runs, with "+" where the package differs from it; empty when installed."""
+    tree = Path(__file__).parents[2]
+    if not (tree / ".git").exists():
+        return ""
+    git = ("git", "-C", str(tree))
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10)
+        changed = subprocess.run([*git, "status", "--porcelain", "softpnet"], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return head.stdout.strip() + ("+" if changed.stdout.strip() else "")

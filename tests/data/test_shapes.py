@@ -112,7 +112,7 @@ def test_isolated_objects_have_their_analytic_area(shape: int) -> None:
     layout = shapes.layout(50, seeded())
     cover = own_cover(shapes.figures(full(50, shape), blue_once_per_figure(50), layout)).sum((-1, -2))  # [N,3]
     area = AREA[shape](layout.sizes[:, :, 0])
-    torch.testing.assert_close(cover, area, rtol=0, atol=1.0)  # pixels: distance stands for area only roughly at a corner
+    torch.testing.assert_close(cover, area, rtol=0.01, atol=0.5)  # half a pixel, as distance is not area at corners
     torch.testing.assert_close(cover.mean(), area.mean(), rtol=0.005, atol=0)
 
 
@@ -136,7 +136,7 @@ def test_figures_match_supersampled_brute_force() -> None:
         for f in range(3):
             args = shape[n, f], colour[n, f], layout.centres[n, f], layout.sizes[n, f]
             error = (ours[n, f] - supersampled(*args, torch.zeros(2), 1.0, 64)).abs()
-            assert error.max() < 0.35 and error.mean() < 1e-3  # the largest are at corners, where distance is not area
+            assert error.max() < 0.4 and error.mean() < 1e-3  # the largest are at corners, where distance is not area
 
 
 @pytest.mark.parametrize("loosest", (1.0, 1.3))
@@ -151,7 +151,7 @@ def test_box_crops_match_supersampled_brute_force(loosest: float, monkeypatch: p
         corner = layout.centres[n, f, o].double() - width / 2
         args = shape[n, f], colour[n, f], layout.centres[n, f], layout.sizes[n, f]
         error = (ours[n, 3 * f + o] - supersampled(*args, corner, width / 28, 28)).abs()
-        assert error.max() < 0.35 and error.mean() < 5e-3
+        assert error.max() < 0.4 and error.mean() < 5e-3
 
 
 @pytest.mark.parametrize("crop", shapes.CROPS)

@@ -1,0 +1,70 @@
+"""What a person sees: progress while training, a table at the end."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from softpnet.learner import SoftPNet
+    from softpnet.task import Task
+    from softpnet.training.loop import Progress as Step
+
+SHORT = {"loss_proto": "proto", "loss_kl": "KL", "gamma": "gamma", "weight": "lambda", "acceptance": "accepted"}
+
+
+class Display:
+    """A progress line on a terminal; silent elsewhere."""
+
+    def __init__(self, model: SoftPNet) -> None:
+        self.console = Console(stderr=True)
+        self.columns = model.columns
+        self.bar = Progress(
+            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[numbers]}"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self.line: Any = None
+
+    def __enter__(self) -> Display:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def update(self, step: Step) -> None:
+        if not self.console.is_terminal:
+            return
+        if self.line is None:
+            self.line = self.bar.add_task("", total=step.epochs * step.steps, epoch=0, epochs=step.epochs, numbers="")
+        numbers = "  ".join(
+            f"{SHORT.get(name, name)} {step.means[name]:.3g}"
+            for name in self.columns
+            if not math.isnan(step.means.get(name, math.nan))
+        )
+        done = step.epoch * step.steps + step.step + 1
+        self.bar.update(self.line, completed=done, epoch=step.epoch + 1, numbers=numbers)
+
+
+def show_metrics(task: Task, metrics: dict[str, dict[str, float]], folder: Path) -> None:
+    """A row per test set, in percent."""
+    table = Table(title=f"{task.name}, last epoch")
+    table.add_column("test set")
+    names = list(next(iter(metrics.values())))
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="right")
+    for split, values in metrics.items():
+        table.add_row(split, *(f"{100 * values[name]:.2f}" if name in values else "" for name in names))
+    console = Console()
+    # Piped output has no width of its own; a narrow guess would break the numbers.
+    console.print(table, width=None if console.is_terminal else 160)
+    print(f"run folder: {folder}")

@@ -1,0 +1,31 @@
+"""`softpnet evaluate RUN`"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Judge a trained run on its task's test sets again."""
+
+    folder: tyro.conf.Positional[Path]
+    """The run's folder."""
+    task: str | None = None
+    """The task, where it is not to be found under the name or path that the run recorded."""
+
+    def run(self) -> int:
+        from softpnet.cli.display import show_metrics
+        from softpnet.cli.train import make_data
+        from softpnet.experiments.judge import scores
+        from softpnet.learner import SoftPNet
+        from softpnet.tasks import load
+        from softpnet.training.streams import Streams
+
+        model = SoftPNet.load(self.folder, task=load(self.task) if self.task else None)
+        data = make_data(model.task, Streams(model.seed))
+        show_metrics(model.task, scores(model, data), self.folder)
+        return 0

@@ -1,0 +1,61 @@
+"""`softpnet COMMAND ...`"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Annotated, Any, cast, get_type_hints
+
+import tyro
+
+from softpnet.cli.evaluate import Evaluate
+from softpnet.cli.lists import Methods, Tasks
+from softpnet.cli.predict import Predict
+from softpnet.cli.reproduce import Reproduce
+from softpnet.cli.train import Train
+from softpnet.errors import InputError, SoftPNetError
+
+COMMANDS = {
+    "train": Train,
+    "evaluate": Evaluate,
+    "predict": Predict,
+    "reproduce": Reproduce,
+    "tasks": Tasks,
+    "methods": Methods,
+}
+
+
+def main() -> None:
+    """Run the command line; an error made on purpose is one sentence on stderr and exit code 2."""
+    command: Any = None
+    for name, options in COMMANDS.items():
+        one = Annotated[options, tyro.conf.subcommand(name)]
+        command = one if command is None else command | one
+    try:
+        chosen, unknown = tyro.cli(
+            command,
+            prog="softpnet",
+            description="Learn the concepts behind labels from a rule and one labelled example per concept.",
+            return_unknown_args=True,
+        )
+        if unknown:
+            raise InputError(f"unknown option {unknown[0]!r}; the options are {', '.join(option_names(type(chosen)))}")
+        sys.exit(chosen.run())
+    except SoftPNetError as error:
+        print(f"softpnet: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def option_names(options: type) -> list[str]:
+    """The options that a command's dataclass, and the dataclasses in it, stand for."""
+    names = []
+    for name, hint in get_type_hints(options).items():
+        if dataclasses.is_dataclass(hint):
+            names += option_names(cast(type, hint))
+        else:
+            names.append("--" + name.replace("_", "-"))
+    return names
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""`softpnet predict RUN IMAGES...`"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Predict:
+    """Read the concepts and the label of images."""
+
+    folder: tyro.conf.Positional[Path]
+    """The run's folder."""
+    images: tyro.conf.Positional[tuple[Path, ...]]
+    """Image files, as many per example as the task has slots, example after example; or one .npy array
+    [N, n, C, H, W] of float32 in [0, 1]."""
+    task: str | None = None
+    """The task, where it is not to be found under the name or path that the run recorded."""
+    resize: bool = False
+    """Scale image files to the size that the model was trained on."""
+    json: bool = False
+    """One JSON object per example, with every concept's probabilities."""
+
+    def run(self) -> int:
+        from softpnet.data.files import read_images
+        from softpnet.learner import SoftPNet
+        from softpnet.tasks import load
+
+        model = SoftPNet.load(self.folder, task=load(self.task) if self.task else None)
+        assert model.image_shape is not None
+        images = read_images(self.images, model.task.space.slots, model.image_shape, self.resize)
+        found = model.predict(images)
+        names = model.task.space.value_names()
+        for at, (concepts, label) in enumerate(zip(found.concepts.tolist(), found.label.tolist(), strict=True)):
+            words = [names[i][value] for i, value in enumerate(concepts)]
+            if self.json:
+                sure = [
+                    {name: round(float(p), 6) for name, p in zip(names[i], row, strict=False)}
+                    for i, row in enumerate(found.probabilities[at].tolist())
+                ]
+                print(json.dumps({"example": at, "label": label, "concepts": words, "probabilities": sure}))
+            else:
+                least = float(found.probabilities[at].amax(-1).min())
+                print(f"{at}: label {label}, concepts {' '.join(words)} (least certain concept {least:.3f})")
+        return 0

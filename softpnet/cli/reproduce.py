@@ -1,0 +1,41 @@
+"""`softpnet reproduce [ROW...]`"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from softpnet.errors import InputError
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Run the rows of the result table that have no record yet, and print the table."""
+
+    rows: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Rows to run; all unless given."""
+    jobs: int = 2
+    """Processes side by side, one thread each."""
+    records: Path = Path("results")
+    """Folder of the records, one JSON file per row and seed."""
+    run_missing: bool = True
+    """With --no-run-missing, only print the table of the records that are there."""
+
+    def run(self) -> int:
+        from softpnet.experiments import reproduce
+        from softpnet.experiments.rows import ROWS
+
+        known = [row.name for row in ROWS]
+        for name in self.rows:
+            if name not in known:
+                raise InputError(f"unknown row {name!r}; the rows are {', '.join(known)}")
+        rows = [row for row in ROWS if not self.rows or row.name in self.rows]
+        if self.run_missing:
+            total = len(reproduce.missing(rows, self.records))
+            for at, (row, seed) in enumerate(reproduce.run_missing(rows, self.records, self.jobs), start=1):
+                print(f"{at}/{total}: {row.title}, seed {seed}", file=sys.stderr, flush=True)
+        print(reproduce.write_up(rows, self.records), end="")
+        return 0

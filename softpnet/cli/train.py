@@ -1,0 +1,92 @@
+"""`softpnet train TASK ...`"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from softpnet.errors import InputError
+from softpnet.settings import Hardware, Settings
+
+if TYPE_CHECKING:
+    from softpnet.task import Data, Task
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train on a task, judge the result on its test sets and write a run folder."""
+
+    task: tyro.conf.Positional[str]
+    """A built-in task (see `softpnet tasks`) or a Python file that defines `task`."""
+    seed: int = 0
+    """Of every random stream."""
+    method: str = "softpnet"
+    """How to train (see `softpnet methods`)."""
+    option: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE"), tyro.conf.UseAppendAction] = ()
+    """An option of the task, as in `--option support=train`; may be given several times."""
+    out: Path | None = None
+    """Folder for the run; a new one under runs/ unless given."""
+    pictures: bool = True
+    """Draw what was learned."""
+    settings: tyro.conf.OmitArgPrefixes[Settings] = field(default_factory=Settings)
+    hardware: tyro.conf.OmitArgPrefixes[Hardware] = field(default_factory=Hardware)
+
+    def run(self) -> int:
+        from softpnet import tasks
+
+        task = tasks.load(self.task, parse_options(self.option))
+        # Parsed once more, now that the task's own values are known: what was not given is the task's.
+        defaults = dataclasses.replace(self, settings=task.settings)
+        chosen = tyro.cli(Train, args=sys.argv[2:], default=defaults, prog="softpnet train")
+        return chosen.train(task)
+
+    def train(self, task: Task) -> int:
+        from softpnet.cli.display import Display, show_metrics
+        from softpnet.experiments.judge import draw, judge
+        from softpnet.learner import SoftPNet
+        from softpnet.training.run import free_run_folder
+        from softpnet.training.streams import Streams
+
+        model = SoftPNet(
+            task,
+            method=self.method,
+            seed=self.seed,
+            **dataclasses.asdict(self.settings),
+            **dataclasses.asdict(self.hardware),
+        )
+        data = make_data(task, Streams(self.seed))
+        folder = self.out or free_run_folder(Path("runs"), f"{task.name}-{self.method}-seed{self.seed}")
+        with Display(model) as display:
+            model.fit(data.train.images, data.train.labels, data.anchors, run=folder, progress=display.update)
+        if model.is_main_process:
+            metrics = judge(model, data, folder)
+            if self.pictures:
+                draw(model, data, folder)
+            show_metrics(task, metrics, folder)
+        if model.interrupted:
+            print(f"stopped after {len(model.epochs)} of {model.settings.epochs} epochs; what was learned is saved")
+        return INTERRUPTED if model.interrupted else 0
+
+
+def make_data(task: Task, streams: object) -> Data:
+    if task.data is None:
+        raise InputError(
+            f"task {task.name!r} has no data: give it data=..., a function from random streams to softpnet.Data, "
+            "or train from Python with SoftPNet(task).fit(images, labels, anchors)"
+        )
+    return task.data(streams)  # type: ignore[arg-type]
+
+
+def parse_options(given: tuple[str, ...]) -> dict[str, str]:
+    """`("support=train",)` -> `{"support": "train"}`."""
+    for text in given:
+        if "=" not in text:
+            raise InputError(f"option {text!r} is not of the form NAME=VALUE, as in --option support=train")
+    return dict(text.split("=", 1) for text in given)

@@ -1,0 +1,48 @@
+"""Images from files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from softpnet.errors import InputError
+
+
+def read_images(paths: Sequence[Path], slots: int, shape: Sequence[int], resize: bool = False) -> Tensor:
+    """Image files, `slots` per example in turn, or one .npy array -> float32 `[N, n, C, H, W]` in [0, 1]."""
+    import numpy
+
+    if len(paths) == 1 and paths[0].suffix == ".npy":
+        try:
+            return torch.from_numpy(numpy.load(paths[0], allow_pickle=False))
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(f"{paths[0]} cannot be read as an array of numbers: {error}") from error
+    if not paths or len(paths) % slots:
+        raise InputError(f"{len(paths)} image files were given; expected a multiple of the {slots} slots of an example")
+    return torch.stack([_read(path, shape, resize) for path in paths]).unflatten(0, (-1, slots))
+
+
+def _read(path: Path, shape: Sequence[int], resize: bool) -> Tensor:
+    import numpy
+    from PIL import Image, UnidentifiedImageError
+
+    channels, height, width = shape
+    if channels not in (1, 3):
+        raise InputError(f"the model reads {channels} channels, which no image file has; give a .npy array instead")
+    try:
+        with Image.open(path) as file:
+            image = file.convert("L" if channels == 1 else "RGB")
+    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+        raise InputError(f"{path} cannot be read as an image: {error}") from error
+    if image.size != (width, height):
+        if not resize:
+            raise InputError(
+                f"{path} is {image.size[0]}x{image.size[1]}, but the model was trained on {width}x{height}; "
+                "add --resize to scale it"
+            )
+        image = image.resize((width, height), Image.Resampling.BILINEAR)
+    pixels = torch.from_numpy(numpy.array(image)).float() / 255  # [H, W] or [H, W, 3]
+    return pixels[None] if channels == 1 else pixels.permute(2, 0, 1)

@@ -1,0 +1,1 @@
+"""Runs, judged and drawn."""
