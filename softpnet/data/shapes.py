@@ -111,7 +111,7 @@ def _cover(shape: Tensor, centre: Tensor, half: Tensor, side: int) -> Tensor:
     cover = half.new_zeros(*half.shape, side, side)  # [W,3,S,S]
     pixel = torch.arange(side, device=half.device, dtype=half.dtype) + 0.5  # [S]
     # Most objects of a figure are out of a crop's sight: leaving them out saves more than half of the work.
-    seen = ((centre - side / 2).abs() < (half + 0.5 + side / 2).unsqueeze(-1)).all(-1)  # [W,3]
+    seen = ((centre - side / 2).abs() < (half + side / 2).unsqueeze(-1)).all(-1)  # [W,3]
     for value, signed_distance in enumerate(SIGNED_DISTANCES):
         view, thing = (seen & (shape == value)).nonzero(as_tuple=True)  # [J], [J]
         x, y = (pixel - centre[view, thing].unsqueeze(-1)).unbind(1)  # [J,2,S] -> [J,S], [J,S]
