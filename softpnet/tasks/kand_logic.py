@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Literal
 
@@ -33,13 +34,13 @@ SETTINGS = Settings(
 )
 
 
-def agreements(c: Tensor) -> Tensor:
-    """For shape and for colour: do the three figures have one repetition type? `[..., 18] -> [..., 2]`."""
-    objects = c.unflatten(-1, (3, 3, 2))  # [..., figure, object, attribute]
-    first, second, third = objects.unbind(-2)
-    # 0 equal pairs: all distinct; 1: exactly two equal; 3: all equal
-    equal_pairs = (first == second).long() + (first == third).long() + (second == third).long()  # [..., 3, 2]
-    return (equal_pairs == equal_pairs[..., :1, :]).all(-2)
+def agreements(c: Tensor, figures: int = 3, objects: int = 3) -> Tensor:
+    """For shape and for colour: do the figures have one repetition type? `[..., figures * objects * 2] -> [..., 2]`."""
+    scene = c.unflatten(-1, (figures, objects, 2))
+    each = scene.unbind(-2)  # per object [..., figures, 2]
+    # equal pairs of three objects: none, all distinct; one, exactly two equal; three, all equal
+    pairs = torch.stack([one == other for one, other in itertools.combinations(each, 2)]).sum(0)  # [..., figures, 2]
+    return (pairs == pairs[..., :1, :]).all(-2)
 
 
 def label(c: Tensor) -> Tensor:
