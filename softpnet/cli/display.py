@@ -56,15 +56,12 @@ class Display:
 
 
 def show_metrics(task: Task, metrics: dict[str, dict[str, float]], folder: Path) -> None:
-    """A row per test set, in percent."""
-    table = Table(title=f"{task.name}, last epoch")
-    table.add_column("test set")
-    names = list(next(iter(metrics.values())))
-    for name in names:
-        table.add_column(name.replace("_", " "), justify="right")
-    for split, values in metrics.items():
-        table.add_row(split, *(f"{100 * values[name]:.2f}" if name in values else "" for name in names))
-    console = Console()
-    # Piped output has no width of its own; a narrow guess would break the numbers.
-    console.print(table, width=None if console.is_terminal else 160)
+    """A column per test set, in percent."""
+    table = Table(title=f"{task.name}, last epoch, percent")
+    table.add_column("")
+    for split in metrics:
+        table.add_column(split.replace("_", " "), justify="right")
+    for name in next(iter(metrics.values())):
+        table.add_row(name.replace("_", " "), *(f"{100 * values[name]:.2f}" for values in metrics.values()))
+    Console().print(table)
     print(f"run folder: {folder}")

@@ -1,7 +1,6 @@
-"""Pictures of one run: what it learned (anchors, map of embeddings, confusions) and its curves.
+"""Pictures of one run: what it learned and its curves, as .png and .svg, same bytes for same inputs.
 
-Letters: P primitives, D embedding size, M test images, C x H x W an image. Every picture is written as .png and
-as .svg beside it, the same bytes for the same inputs, and leaves everything global as it was.
+Letters: P primitives, D embedding size, M test images, C x H x W an image.
 """
 
 from __future__ import annotations
@@ -21,13 +20,11 @@ if TYPE_CHECKING:
 
 # Paul Tol's colour-blind safe "muted" scheme; 10 colours and 11 markers make 110 different pairs.
 COLOURS = "#332288 #88CCEE #CC6677 #117733 #DDCC77 #882255 #44AA99 #999933 #AA4499 #777777".split()
-LOOKS: list[dict[str, Any]] = [
-    {"color": COLOURS[i % 10], "marker": "os^DvPX<>ph"[i % 11], "mew": 0.3} for i in range(110)
-]
-STYLE = {"font.size": 8, "axes.titlesize": 8.5, "axes.titlelocation": "left", "axes.titlepad": 5,
-         "axes.linewidth": 0.6, "xtick.labelsize": 7, "ytick.labelsize": 7, "text.parse_math": False,
-         "svg.hashsalt": "softpnet"}  # fmt: skip
-WIDTH, MARGIN, SIDE = 7.2, 0.12, 2.9  # inches: page, outer margin, side of the confusion matrix
+LOOKS: list[Any] = [{"color": COLOURS[i % 10], "marker": "os^DvPX<>ph"[i % 11]} for i in range(110)]
+STYLE: dict[Any, Any] = {"font.size": 8, "axes.titlesize": 8.5, "axes.titlelocation": "left",
+                         "axes.linewidth": 0.6, "xtick.labelsize": 7, "ytick.labelsize": 7,
+                         "text.parse_math": False, "svg.hashsalt": "softpnet"}  # fmt: skip
+WIDTH, MARGIN, SIDE, DPI = 7.2, 0.12, 2.9, 200  # inches: page, outer margin, side of the confusion matrix
 MAP_POINTS = 1000
 
 
@@ -35,15 +32,15 @@ def learned(path: Path, *, anchors: Tensor, names: Sequence[str], prototypes: Te
             true: Tensor | None, predicted: Tensor, title: str = "", seed: int = 0) -> None:  # fmt: skip
     """Draw anchors [P,C,H,W], a map of embeddings [M,D] and prototypes [P,D], and the confusion matrix.
 
-    `true` and `predicted` are primitive ids [M]. Without `true` the map is marked by prediction and the matrix
-    is left out. `seed` chooses which images the map shows (at most 1,000) and starts t-SNE.
+    `true` and `predicted` are primitive ids [M]. Without `true` the map is marked by prediction and the
+    matrix is left out. `seed` chooses which images the map shows (at most 1,000) and starts t-SNE.
     """
-    ids = predicted if true is None else true
+    ids, by = (predicted, "predicted") if true is None else (true, "true")
     _check(names, anchors, prototypes, embeddings, predicted, ids)
     labels = [name if len(name) <= 18 else name[:17] + "…" for name in names]
     longest = max(map(len, labels))
     widest = longest if longest <= 10 else max(len(word) for label in labels for word in label.split())
-    captions = [textwrap.wrap(label, widest) or [""] for label in labels]
+    captions = [textwrap.wrap(label, widest) for label in labels]
 
     # Places are in inches, because the room needed depends on the number of primitives and their names.
     rows = math.ceil(len(labels) / int((WIDTH - 2 * MARGIN) / max(0.66, 0.057 * widest + 0.2)))
@@ -63,14 +60,14 @@ def learned(path: Path, *, anchors: Tensor, names: Sequence[str], prototypes: Te
             x, y = MARGIN + i % columns * cell, height - head - 0.22 - i // columns * step - picture
             axes = _axes(figure, x, y, picture, picture)
             axes.imshow(image, cmap="gray", vmin=0, vmax=1, extent=(0, picture, 0, picture))
-            axes.set(xticks=[], yticks=[])
+            axes.autoscale(False)
             axes.text(0.12, -0.05, "\n".join(captions[i]), va="top", size=7)
             # The marker before the name makes the anchors the legend of the map.
-            axes.plot(0.04, -0.1, clip_on=False, ms=4, mec="black", scalex=False, scaley=False, **LOOKS[i % 110])
+            axes.plot(0.04, -0.1, clip_on=False, ms=4, mec="black", mew=0.3, **LOOKS[i % 110])
         axes = _axes(figure, MARGIN, floor, left - ticks - 0.42 - MARGIN, SIDE + bottom - floor)
-        _map(axes, labels, prototypes.numpy(force=True), embeddings.numpy(force=True), ids.numpy(force=True), seed)
-        shown, by = min(len(ids), MAP_POINTS), "predicted" if true is None else "true"
-        axes.set_xlabel(f"{shown:,} of {len(ids):,} test images, by {by} concept", size=7)
+        _map(axes, labels, *(t.numpy(force=True) for t in (prototypes, embeddings, ids)), seed=seed)
+        shown = f"{min(len(ids), MAP_POINTS):,} of {len(ids):,}"
+        axes.set_xlabel(f"{shown} test images, by {by} concept", size=7)
         _confusion(_axes(figure, left, bottom, SIDE, SIDE), labels, true, predicted)
 
 
@@ -87,23 +84,25 @@ def curves(path: Path, epochs: Sequence[Mapping[str, float | None]]) -> None:
             panels.setdefault("loss" if key in losses else key, {})[key.removeprefix("loss_")] = y
     if not panels:
         raise ValueError(f'no finite "loss...", "gamma", "weight" or "acceptance" in {len(epochs)} epochs')
-    x = [float(row.get("epoch") or i) for i, row in enumerate(epochs, start=1)]
+    x = [row.get("epoch", i) for i, row in enumerate(epochs, start=1)]
     wide = (WIDTH - 2 * MARGIN) / 4
     with _figure(path, 1.8, wide * len(panels) + 2 * MARGIN) as figure:
         for i, (panel, lines) in enumerate(panels.items()):
             axes = _axes(figure, MARGIN + i * wide + 0.36, 0.4, wide - 0.42, 1.15)
+            axes.set(xlabel="epoch", title={"gamma": "gamma γ", "weight": "weight λ"}.get(panel, panel))
+            axes.tick_params(left=True, bottom=True)
             for j, (key, y) in enumerate(lines.items()):
                 axes.plot(x, y, label=key, ls=("-", "--", ":", "-.")[j % 4], color=COLOURS[2 * j % 10],
                           lw=1.3, marker="o" if len(x) < 15 else None, ms=2.5)  # fmt: skip
             if len(lines) > 1:
                 axes.legend(frameon=False, fontsize=7)
             axes.spines[["top", "right"]].set_visible(False)
-            axes.set(xlabel="epoch", title={"gamma": "gamma γ", "weight": "weight λ"}.get(panel, panel))
             axes.locator_params("x", integer=True, nbins=4)
             axes.locator_params("y", nbins=4)
 
 
-def _map(axes: Axes, labels: list[str], stars: np.ndarray, points: np.ndarray, ids: np.ndarray, seed: int) -> None:
+def _map(axes: Axes, labels: list[str], stars: np.ndarray, points: np.ndarray, ids: np.ndarray, *,
+         seed: int) -> None:  # fmt: skip
     """Embeddings [M,D] in two dimensions, marked by primitive, with the prototypes [P,D] as named stars."""
     import numpy as np
     from matplotlib.patheffects import withStroke
@@ -112,17 +111,15 @@ def _map(axes: Axes, labels: list[str], stars: np.ndarray, points: np.ndarray, i
     flat, how = _flatten(np.concatenate([points[chosen], stars]), seed)  # [M+P,2]
     points, stars, ids = flat[: len(chosen)], flat[len(chosen) :], ids[chosen]
     for i in range(len(labels)):
-        look = LOOKS[i % 110]
-        axes.plot(*points[ids == i].T, ls="", alpha=0.75, ms=3.2, mec="white", **look)
-        axes.plot(*stars[i], "*", zorder=4, ms=11, mec="black", mew=0.8, color=look["color"])
-    axes.set(xticks=[], yticks=[], title=f"(b) {how} of embeddings, ★ = prototype")
+        axes.plot(*points[ids == i].T, ls="", alpha=0.75, ms=3.2, mec="white", mew=0.3, **LOOKS[i % 110])
+        axes.plot(*stars[i], "*", zorder=4, ms=11, mec="black", mew=0.8, color=COLOURS[i % 10])
+    axes.set_title(f"(b) {how} of embeddings, ★ = prototype")
     axes.margins(0.07)
     axes.autoscale_view()
 
     # Each name goes, in points around its star, where it hits no name, star or frame and hides few images.
-    scale = 72 / axes.get_figure(root=True).dpi
-    dots, at = (axes.transData.transform(xy) * scale for xy in (points, stars))
-    low, high = axes.bbox.get_points() * scale
+    dots, at = (axes.transData.transform(xy) * 72 / DPI for xy in (points, stars))
+    low, high = axes.bbox.get_points() * 72 / DPI
     taken, sizes = at, np.full_like(at, 5)  # middles and half sizes of boxes
     gaps, turns = np.repeat((5, 10, 18, 30, 45, 60, 80), 16), np.tile(np.arange(16) * np.pi / 8, 7)
     around = np.stack([np.cos(turns), np.sin(turns)], axis=1)  # [T,2]
@@ -134,26 +131,26 @@ def _map(axes: Axes, labels: list[str], stars: np.ndarray, points: np.ndarray, i
         outside = ((tries - half < low) | (tries + half > high)).any(axis=1)
         best = np.argmin(1000 * hits + 5000 * outside + hidden + gaps)
         taken, sizes = np.vstack([taken, tries[best]]), np.vstack([sizes, half])
-        spot = {"xy": place, "xytext": tries[best] - star, "textcoords": "offset points"}
+        spot: Any = {"xy": place, "xytext": tries[best] - star, "textcoords": "offset points"}
         axes.annotate(label, **spot, ha="center", va="center", size=7.5, weight="bold", zorder=5,
                       path_effects=[withStroke(linewidth=2, foreground="white")])  # fmt: skip
         if gaps[best] > 10:
-            axes.annotate("", **spot, zorder=3, arrowprops={"arrowstyle": "-", "lw": 0.5, "color": "#555555"})
+            axes.annotate("", **spot, zorder=3, arrowprops={"arrowstyle": "-", "lw": 0.5})
 
 
 def _flatten(x: np.ndarray, seed: int) -> tuple[np.ndarray, str]:
-    """[N,D] -> [N,2] by t-SNE, or by PCA where points are few or all alike; and the name of the way taken."""
+    """[N,D] -> [N,2] by t-SNE, or by PCA where points are few or all alike; and the name of the way."""
     import numpy as np
 
     if len(x) < 12 or x.shape[1] < 2 or np.ptp(x, axis=0).max() == 0:
         left, size, _ = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
         return np.pad(left * size, ((0, 0), (0, 1)))[:, :2], "PCA"
     from sklearn.manifold import TSNE
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     # Prototypes are near everything: at the library's least rate, 50, t-SNE flings them off small maps.
-    tsne = TSNE(perplexity=min(30, len(x) / 4), learning_rate=max(len(x) / 48, 5), max_iter=500, angle=0.8,
-                init="pca", random_state=seed)  # fmt: skip
+    tsne = TSNE(perplexity=min(30, len(x) / 4), learning_rate=max(len(x) / 48, 5), max_iter=500,
+                angle=0.8, init="pca", random_state=seed)  # fmt: skip
     with threadpool_limits(1):  # sums over several threads differ in their last bits from run to run
         return tsne.fit_transform(x), "t-SNE"
 
@@ -161,7 +158,7 @@ def _flatten(x: np.ndarray, seed: int) -> tuple[np.ndarray, str]:
 def _confusion(axes: Axes, labels: list[str], true: Tensor | None, predicted: Tensor) -> None:
     """Confusion matrix [P,P] in percent of each true concept's images; a row without images is blank."""
     if true is None:
-        axes.set(xticks=[], yticks=[], title="(c) Confusion matrix")
+        axes.set_title("(c) Confusion matrix")
         axes.text(0.5, 0.5, "left out: the true concepts\nof the test images are unknown", ha="center")
         return
     count, true, predicted = len(labels), true.cpu().long(), predicted.cpu()
@@ -175,7 +172,7 @@ def _confusion(axes: Axes, labels: list[str], true: Tensor | None, predicted: Te
     accuracy = 100 * (true == predicted).double().mean().item()
     axes.set(xlabel="predicted", ylabel="true", title=f"(c) Confusion in %, accuracy {accuracy:.1f} %")
     if count > 10:  # cells are too small for numbers
-        axes.get_figure(root=True).colorbar(drawn, cax=axes.inset_axes((1.02, 0, 0.03, 1)))
+        axes.figure.colorbar(drawn, cax=axes.inset_axes((1.02, 0, 0.03, 1)))
         return
     for i, share in enumerate(percent.flatten().tolist()):
         text, colour = "<1" if 0 < share < 0.5 else f"{share:.0f}", "white" if share > 55 else "black"
@@ -185,7 +182,7 @@ def _confusion(axes: Axes, labels: list[str], true: Tensor | None, predicted: Te
 
 def _axes(figure: Figure, x: float, y: float, width: float, height: float) -> Axes:
     w, h = figure.get_size_inches()
-    return figure.add_axes((x / w, y / h, width / w, height / h))
+    return figure.add_axes((x / w, y / h, width / w, height / h), xticks=[], yticks=[])
 
 
 @contextmanager
@@ -200,7 +197,7 @@ def _figure(path: Path, height: float, width: float = WIDTH) -> Iterator[Figure]
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # the user's own style must not change the picture
         matplotlib.rcParams.update(STYLE)
-        figure = Figure(figsize=(width, height), dpi=200)
+        figure = Figure(figsize=(width, height), dpi=DPI)
         FigureCanvasAgg(figure)
         yield figure
         path.parent.mkdir(parents=True, exist_ok=True)

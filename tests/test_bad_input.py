@@ -1,0 +1,571 @@
+"""What a user hands in wrongly is refused before training starts, by one error that names it and says what to do."""
+
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from softpnet import (
+    Anchors,
+    ConceptSpace,
+    Group,
+    InputError,
+    Rows,
+    SoftPNet,
+    SoftPNetError,
+    Task,
+    TaskError,
+    TrainingError,
+    tasks,
+)
+from softpnet.candidates.cache import Cache, read_rows
+
+QUICK = {"epochs": 1, "warmup_steps": 1, "episodes": 2, "copies": 1, "batch_size": 8}
+NO_LABELS = torch.zeros(0, dtype=torch.int64)
+
+
+class Small(nn.Module):
+    """16x16 -> 4; tells `forwards` of each forward in training mode."""
+
+    def __init__(self, channels=1, forwards=None):
+        super().__init__()
+        self.net = nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(16 * channels, 4))
+        self.forwards = forwards
+
+    def forward(self, images):
+        if self.training and self.forwards is not None:
+            self.forwards.append(len(images))
+        return self.net(images)
+
+
+class BrokenBy(Small):
+    """NaN for every image that is brighter than 5."""
+
+    def forward(self, images):
+        return super().forward(images) * torch.where(images.amax((1, 2, 3)) > 5, torch.nan, 1.0)[:, None]
+
+
+def add(c):
+    return c[..., 0] + c[..., 1]
+
+
+def picture(values):
+    """Values `[...]` -> images `[..., 1, 16, 16]` with four bright rows at a place that depends on the value."""
+    bright = torch.arange(16)[:, None] // 4 == values[..., None, None, None]  # [..., 1, 16, 1]
+    return bright.float().expand(*bright.shape[:-1], 16).clone()
+
+
+SPACE = ConceptSpace(slots=2, values=3)
+CONCEPTS = torch.randint(3, (16, 2), generator=torch.Generator().manual_seed(0))
+IMAGES, LABELS = picture(CONCEPTS), add(CONCEPTS)
+ANCHORS = Anchors(picture(torch.arange(3)), torch.arange(3))
+
+
+def adding(**changes):
+    return Task(**{"space": SPACE, "label": add, "name": "adding"} | changes)
+
+
+def in_order(*parts):
+    """A pattern of the parts, one after the other, with anything between."""
+    return "(?s)" + ".*".join(map(re.escape, parts))
+
+
+def assert_refused(*parts, error=InputError, task=None, images=IMAGES, labels=LABELS, anchors=ANCHORS, **settings):
+    """`fit` raises `error`, which says the parts in order, before anything is trained."""
+    assert issubclass(error, SoftPNetError)
+    forwards, steps = [], []
+    settings = {**QUICK, "encoder": lambda channels: Small(channels, forwards), **settings}
+    with pytest.raises(error, match=in_order(*parts)):
+        SoftPNet(task or adding(), **settings).fit(images, labels, anchors, progress=steps.append)
+    assert not forwards and not steps, "training had begun"
+
+
+def test_the_input_that_the_refusals_start_from_is_fine():
+    forwards = []
+    SoftPNet(adding(), encoder=lambda channels: Small(channels, forwards), **QUICK).fit(IMAGES, LABELS, ANCHORS)
+    assert forwards, "the spy that the refusals rely on sees no training"
+
+
+# Labels and the rule
+
+
+@pytest.mark.parametrize("candidates", ["cache", "kbest", "auto"])
+def test_a_label_that_no_assignment_gives_is_named_with_its_examples(candidates):
+    labels = LABELS.clone()
+    labels[[3, 7]] = 99
+    assert_refused(
+        "label 99", "empty feasible set", "'adding'", "example ids 3, 7)", "correct the labels or the rule",
+        labels=labels, candidates=candidates,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("candidates", ["cache", "kbest", "auto"])
+def test_a_label_vector_that_no_assignment_gives_is_named_with_its_examples(candidates):
+    vectors = torch.stack([LABELS, CONCEPTS[:, 0]], dim=-1)
+    vectors[5] = torch.tensor([0, 2])
+    task = adding(label=lambda c: torch.stack([c.sum(-1), c[..., 0]], dim=-1))
+    assert_refused("label [0, 2]", "empty feasible set", "example ids 5)", task=task, labels=vectors, candidates=candidates)
+
+
+def test_many_examples_with_an_infeasible_label_are_cut_short():
+    assert_refused("example ids 0, 1, 2, 3, 4, ...)", labels=torch.full((16,), -1))
+
+
+def test_a_label_function_that_returns_floats_is_refused():
+    assert_refused(
+        "label function of task 'adding'", "torch.float32", "expected an integer tensor", ".long()",
+        error=TaskError, task=adding(label=lambda c: c.float().sum(-1)),
+    )  # fmt: skip
+
+
+def test_a_label_function_that_returns_no_tensor_is_refused():
+    assert_refused("returns list", "expected an integer tensor", error=TaskError, task=adding(label=lambda c: [1]))
+
+
+@pytest.mark.parametrize(
+    "label, shape", [(lambda c: c.sum(), "[]"), (lambda c: c.sum(0), "[2]"), (lambda c: c[:, :, None], "[64, 2, 1]")]
+)
+def test_a_label_function_that_returns_the_wrong_shape_is_refused(label, shape):
+    assert_refused(
+        f"maps rows of shape [64, 2] to {shape}", "expected [64] or [64, m]", "c[..., i]",
+        error=TaskError, task=adding(label=label),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        pytest.param(lambda c: c[:, 0] + c[:, 1], id="indexes dim 1"),
+        pytest.param(lambda c: c.sum(1), id="reduces dim 1"),
+        pytest.param(lambda c: torch.tensor([sum(row) for row in c.tolist()]), id="loops over rows"),
+        pytest.param(lambda c: torch.tensor([add(row) for row in c]), id="takes one row at a time"),
+    ],
+)
+def test_a_label_function_that_is_not_vectorised_over_leading_dimensions_is_refused(label):
+    assert_refused("label function of task 'adding'", "[8, 8, k]", "c[..., i]", error=TaskError, task=adding(label=label))
+
+
+def test_a_label_function_that_fails_on_a_batch_is_refused():
+    def label(c):
+        return c.sum(-1) if c[0] == 0 else c.sum(-1)
+
+    assert_refused(
+        "failed on rows of shape [64, 2]", "whole batch", "c[..., 0] + c[..., 1]", error=TaskError, task=adding(label=label)
+    )
+
+
+def test_a_label_function_that_differs_between_two_calls_is_refused():
+    calls = []
+
+    def label(c):
+        calls.append(c)
+        return add(c) + len(calls)
+
+    assert_refused("differs between two calls", "fixed function", error=TaskError, task=adding(label=label))
+
+
+def test_float_labels_are_refused():
+    assert_refused("labels are torch.float32 [16]", "expected an integer tensor", "labels.long()", labels=LABELS.float())
+
+
+def test_labels_that_are_no_tensor_are_refused():
+    assert_refused("labels are list", "expected an integer tensor", labels=LABELS.tolist())
+
+
+def test_another_number_of_labels_than_examples_is_refused():
+    assert_refused("5 labels for 16 examples", "expected one per example", labels=LABELS[:5])
+
+
+@pytest.mark.parametrize("candidates", ["cache", "kbest", "auto"])
+def test_label_vectors_for_a_rule_that_gives_numbers_are_refused(candidates):
+    assert_refused("labels have shape [16, 1]", "the rule gives", "N", labels=LABELS[:, None], candidates=candidates)
+
+
+def test_label_vectors_for_a_rule_that_gives_numbers_are_refused_where_nothing_is_listed():
+    """k-best on a space too large to enumerate has no list of labels to compare with."""
+    space = ConceptSpace(slots=13, values=3)
+    task = adding(space=space)
+    images = picture(CONCEPTS[:, :1].expand(-1, 13))
+    assert_refused(
+        "labels have shape [16, 1]", "the rule gives", task=task, images=images, labels=LABELS[:, None], candidates="kbest"
+    )
+
+
+# Rows
+
+
+def rows_of(*args, **kwargs):
+    return adding(rows=lambda generator: Rows(*args, **kwargs))
+
+
+def test_rows_whose_stored_label_is_not_the_rule_s_are_refused():
+    labels = add(SPACE.all())
+    labels[4] = 0
+    assert_refused(
+        "cached row [1, 1]", "stored with label 0", "'adding' gives 2", "make the cache again",
+        error=TaskError, task=rows_of(SPACE.all(), NO_LABELS, labels),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("candidates", ["cache", "auto"])
+def test_a_cache_file_written_under_another_rule_is_refused(tmp_path, candidates):
+    multiplying = adding(label=lambda c: c[..., 0] * c[..., 1])
+    Cache.of(multiplying, torch.Generator().manual_seed(0)).save(tmp_path / "rows.safetensors")
+    stored = read_rows(tmp_path / "rows.safetensors")
+    SoftPNet(adding(label=multiplying.label, rows=lambda g: stored), encoder=Small, candidates=candidates, **QUICK).fit(
+        IMAGES, multiplying.label(CONCEPTS), ANCHORS
+    )
+    assert_refused(
+        "cached row", "stored with label", "the rule of task 'adding' gives", "make the cache again with this rule",
+        error=TaskError, task=adding(rows=lambda g: stored), candidates=candidates,
+    )  # fmt: skip
+
+
+def test_another_number_of_stored_labels_than_rows_is_refused():
+    assert_refused("3", "labels", "9", "rows", error=TaskError, task=rows_of(SPACE.all(), NO_LABELS, torch.arange(3)))
+
+
+def test_rows_outside_the_space_are_refused():
+    assert_refused(
+        "cached row [0, 3]", "outside the space of task 'adding'", "expected", "[3, 3]",
+        error=TaskError, task=rows_of(torch.tensor([[0, 1], [0, 3]]), NO_LABELS),
+    )  # fmt: skip
+
+
+def test_negative_rows_are_refused():
+    assert_refused("cached row [-1, 1]", "outside", error=TaskError, task=rows_of(torch.tensor([[-1, 1]]), NO_LABELS))
+
+
+@pytest.mark.parametrize("rows", [torch.zeros(4, 3), torch.zeros(0, 2), torch.zeros(4)])
+def test_rows_of_the_wrong_shape_are_refused(rows):
+    assert_refused(f"shape {list(rows.shape)}", "expected [M, 2]", error=TaskError, task=rows_of(rows.long(), NO_LABELS))
+
+
+def test_rows_called_complete_for_a_label_that_none_has_are_refused():
+    assert_refused(
+        "complete for label 9", "none has it", "leave it out",
+        error=TaskError, task=rows_of(SPACE.all(), complete=torch.tensor([0, 9])),
+    )  # fmt: skip
+
+
+def test_a_file_that_is_no_cache_is_refused(tmp_path):
+    path = tmp_path / "rows.safetensors"
+    path.write_bytes(b"not a cache")
+    with pytest.raises(InputError, match=in_order(str(path), "not a cache file", "expected safetensors with rows, labels")):
+        read_rows(path)
+
+
+def test_a_missing_cache_file_is_refused(tmp_path):
+    with pytest.raises(InputError, match=in_order(str(tmp_path / "none.safetensors"))):
+        read_rows(tmp_path / "none.safetensors")
+
+
+@pytest.mark.parametrize("candidates", ["cache", "auto"])
+def test_a_space_too_large_to_enumerate_without_rows_says_to_use_kbest(candidates):
+    space = ConceptSpace(slots=13, values=3)
+    assert_refused(
+        "1,594,323 assignments", "too many", "1,000,000", "rows=...", "candidates='kbest'",
+        error=TaskError,
+        task=adding(space=space, label=lambda c: c.sum(-1)),
+        images=picture(CONCEPTS[:, :1].expand(-1, 13)),
+        labels=13 * CONCEPTS[:, 0],
+        candidates=candidates,
+    )  # fmt: skip
+
+
+def test_kbest_needs_no_rows_where_the_space_is_too_large():
+    task = adding(space=ConceptSpace(slots=13, values=3), label=lambda c: c.sum(-1))
+    model = SoftPNet(task, encoder=Small, candidates="kbest", pool=8, **QUICK)
+    assert model.fit(picture(CONCEPTS[:, :1].expand(-1, 13)), 13 * CONCEPTS[:, 0], ANCHORS).epochs[0]["found"] >= 0
+
+
+# Anchors
+
+
+def test_a_missing_anchor_is_named():
+    assert_refused(
+        "'concept' has no anchor for '1'", "expected one labelled image per concept",
+        anchors=Anchors(ANCHORS.images[[0, 2]], torch.tensor([0, 2])),
+    )  # fmt: skip
+
+
+def test_two_anchors_of_one_concept_are_named():
+    assert_refused(
+        "anchors 1 and 2", "'concept'", "both show concept '2'", "expected exactly one anchor per concept", "drop one",
+        anchors=Anchors(ANCHORS.images, torch.tensor([0, 2, 2])),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("concept", [3, -1])
+def test_an_anchor_of_a_concept_outside_the_space_is_named(concept):
+    assert_refused(
+        "anchor 2 of group 'concept'", str(concept), "outside the space", "expected one of its 3 primitives", "'0' .. '2'",
+        anchors=Anchors(ANCHORS.images, torch.tensor([0, 1, concept])),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("concepts", [[[0, 0], [0, 1], [1, 0], [0, 2]], [0, 1, 2, 4], [0, 1, 2, -1]])
+def test_an_anchor_outside_a_space_of_two_attributes_is_named(concepts):
+    task = adding(space=ConceptSpace(slots=1, values=(2, 2)), label=lambda c: c.sum(-1))
+    assert_refused(
+        "anchor 3 of group 'concept'", "outside the space", "4 primitives", "'0 0' .. '1 1'",
+        task=task,
+        images=IMAGES[:, :1],
+        labels=LABELS.clamp_max(2),
+        anchors=Anchors(picture(torch.arange(4)), torch.tensor(concepts)),
+    )  # fmt: skip
+
+
+def test_an_anchor_of_a_fractional_concept_is_named():
+    assert_refused("anchor 1", "1.5", "outside the space", anchors=Anchors(ANCHORS.images, torch.tensor([0, 1.5, 2])))
+
+
+def test_another_number_of_anchor_concepts_than_images_is_refused():
+    assert_refused("3 anchor images but 2 anchor concepts", anchors=Anchors(ANCHORS.images, torch.arange(2)))
+
+
+def test_anchor_images_without_their_concepts_are_refused():
+    assert_refused("anchors", "expected", "Anchors(images, concepts)", anchors=ANCHORS.images)
+
+
+def test_anchors_of_other_groups_are_refused():
+    assert_refused("given for groups ['digit']", "expected ['concept']", anchors={"digit": ANCHORS})
+
+
+def test_anchors_of_several_groups_must_come_by_name():
+    task = adding(space=ConceptSpace(Group([0], 3, name="left"), Group([1], 3, name="right")))
+    assert_refused("['left', 'right']", "dict by group name", task=task)
+    assert_refused("given for groups ['left']", "expected ['left', 'right']", task=task, anchors={"left": ANCHORS})
+
+
+def test_anchor_images_of_another_size_are_refused():
+    anchors = Anchors(torch.zeros(3, 1, 8, 8), torch.arange(3))
+    assert_refused("anchor images of group 'concept'", "[1, 8, 8]", "the images have [1, 16, 16]", anchors=anchors)
+
+
+def test_anchor_images_of_the_wrong_rank_or_type_are_refused():
+    flat = Anchors(ANCHORS.images[:, 0], ANCHORS.concepts)
+    assert_refused("anchor images", "rank 3", "expected [P, C, H, W]", anchors=flat)
+    double = Anchors(ANCHORS.images.double(), ANCHORS.concepts)
+    assert_refused("anchor images", "torch.float64", "expected torch.float32", anchors=double)
+
+
+def test_nan_in_an_anchor_is_named():
+    images = ANCHORS.images.clone()
+    images[2, 0, 3, 4] = torch.nan
+    assert_refused("anchor images of group 'concept'", "NaN", "1 of them", "number 2", anchors=Anchors(images, torch.arange(3)))
+
+
+# Images and encoders
+
+
+def test_images_of_the_wrong_rank_are_refused():
+    assert_refused("images have rank 4", "[16, 1, 16, 16]", "expected [N, n, C, H, W]", "unsqueeze", images=IMAGES[:, 0])
+
+
+@pytest.mark.parametrize(
+    "images, found, fix",
+    [
+        (lambda: (IMAGES * 255).byte(), "torch.uint8", "images.float() / 255"),
+        (lambda: IMAGES.double(), "torch.float64", "images.float()"),
+        (lambda: IMAGES.half(), "torch.float16", "images.float()"),
+        (lambda: IMAGES.numpy(), "ndarray", "torch.as_tensor"),
+    ],
+    ids=["uint8", "float64", "float16", "numpy"],
+)
+def test_images_of_the_wrong_type_are_refused(images, found, fix):
+    assert_refused(f"images are {found}", "expected", "float32", fix, images=images())
+
+
+def test_no_images_are_refused():
+    assert_refused("images are empty", "expected at least one", images=IMAGES[:0], labels=LABELS[:0])
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_another_number_of_slots_is_refused(slots):
+    images = IMAGES[:, [0, 1, 0][:slots]]
+    assert_refused(f"images have {slots} slots", "concept space reads 2", "one image per slot", images=images)
+
+
+def test_images_too_small_for_the_encoder_are_refused():
+    assert_refused(
+        "1x8x8", "do not fit the encoder of group 'concept'", "resize the images or pass an encoder",
+        images=torch.zeros(16, 2, 1, 8, 8), anchors=Anchors(torch.zeros(3, 1, 8, 8), torch.arange(3)), encoder=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "encoder, shape", [(nn.Conv2d(1, 2, 3), "[2, 2, 14, 14]"), (nn.Flatten(0), "[512]"), (nn.Flatten(2), "[2, 1, 256]")]
+)
+def test_an_encoder_that_gives_no_vectors_is_refused(encoder, shape):
+    assert_refused(
+        "encoder of group 'concept' maps [2, 1, 16, 16]", f"to {shape}", "expected [2, D]", "nn.Flatten()", encoder=encoder
+    )
+
+
+@pytest.mark.parametrize("encoder", ["conv4", lambda channels: "conv4"])
+def test_an_encoder_that_is_no_module_is_refused(encoder):
+    assert_refused("encoder", "'concept'", "str", "expected", "nn.Module", encoder=encoder)
+
+
+def test_encoders_by_name_that_leave_one_out_are_refused():
+    assert_refused("no encoder for 'concept'", "left, right", encoder={"left": Small, "right": Small})
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_pixels_that_are_no_numbers_are_named(value):
+    images = IMAGES.clone()
+    images[5, 1, 0, 3, 3] = images[9, 0, 0, 0, 0] = value
+    assert_refused("images hold NaN or infinite pixels", "2 of them", "number 5", "clean or drop", images=images)
+
+
+# Settings and names
+
+
+@pytest.mark.parametrize("name", ["kept", "pool", "epochs", "batch_size", "episodes", "draw_factor", "walk_every"])
+@pytest.mark.parametrize("value", [0, -1])
+def test_counts_below_one_are_refused(name, value):
+    assert_refused(f"setting {name} is {value}", "expected at least 1", **{name: value})
+
+
+def test_no_copies_leave_an_episode_without_queries():
+    assert_refused("setting copies is 0", "expected at least 1", "queries", copies=0)
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "gamma", "gamma_decay", "gamma_floor"])
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan")])
+def test_rates_and_temperatures_must_be_above_zero(name, value):
+    assert_refused(f"setting {name} is {value}", "expected above 0", **{name: value})
+
+
+@pytest.mark.parametrize("name", ["halve_every", "warmup_steps", "weight_delay", "weight_ramp", "weight", "weight_decay"])
+def test_delays_and_weights_must_not_be_negative(name):
+    assert_refused(f"setting {name} is -1", "expected 0 or more", **{name: -1})
+
+
+@pytest.mark.parametrize("value", ["3", 2.5])
+def test_a_count_that_is_no_whole_number_is_refused(value):
+    assert_refused(f"setting kept is {value!r}", "expected", "whole number", kept=value)
+
+
+def test_unknown_candidates_and_targets_list_the_valid_ones():
+    assert_refused("setting candidates is 'solver'", "expected one of cache, kbest, auto", candidates="solver")
+    assert_refused("setting target is 'hard'", "expected one of soft, best", target="hard")
+
+
+def test_an_unknown_setting_lists_the_valid_ones():
+    assert_refused("unknown setting 'epoch'", "epochs", "batch_size", "candidates", "weight_ramp", epoch=3)
+
+
+def test_an_unknown_method_lists_the_valid_ones():
+    assert_refused("unknown method 'magic'", "the methods are", "softpnet", method="magic")
+
+
+def test_an_unknown_task_lists_the_valid_ones():
+    with pytest.raises(InputError, match=in_order("'mnist'", "kand_logic", "mnist_evenodd", "visual_sudoku", ".py file")):
+        tasks.load("mnist")
+
+
+def test_an_unknown_task_option_lists_the_valid_ones():
+    with pytest.raises(InputError, match=in_order("kand_logic has no option 'color'", "crop", "train", "cached", "split")):
+        tasks.load("kand_logic", {"color": "1"})
+
+
+@pytest.mark.parametrize(
+    "name, options, parts",
+    [
+        ("kand_logic", {"crop": "round"}, ("crop", "'round'", "'box', 'window'")),
+        ("kand_logic", {"train": "many"}, ("train", "'many'", "whole number")),
+        ("visual_sudoku", {"valid_only": "maybe"}, ("valid_only", "'maybe'", "true or false")),
+    ],
+)
+def test_a_wrong_value_of_a_task_option_names_what_is_expected(name, options, parts):
+    with pytest.raises(InputError, match=in_order("option", *parts)):
+        tasks.load(name, options)
+
+
+# Before, at and after training
+
+
+def test_predict_before_fit_says_to_call_fit():
+    model = SoftPNet(adding(), encoder=Small, **QUICK)
+    for ask in (model.predict, model.embed, lambda images: model.score(images, LABELS)):
+        with pytest.raises(InputError, match=in_order("not trained yet", "call fit(images, labels, anchors) first")):
+            ask(IMAGES)
+
+
+def test_predict_and_save_after_a_refused_fit_say_to_call_fit(tmp_path):
+    model = SoftPNet(adding(), encoder=Small, **QUICK)
+    with pytest.raises(InputError, match="empty feasible set"):
+        model.fit(IMAGES, LABELS + 99, ANCHORS)
+    with pytest.raises(InputError, match="not trained yet"):
+        model.predict(IMAGES)
+    with pytest.raises(InputError, match="not trained yet"):
+        model.save(tmp_path)
+
+
+def test_a_refused_fit_leaves_its_run_folder_free_for_the_next_try(tmp_path):
+    model = SoftPNet(adding(), encoder=Small, **QUICK)
+    with pytest.raises(InputError, match="empty feasible set"):
+        model.fit(IMAGES, LABELS + 99, ANCHORS, run=tmp_path / "run")
+    model.fit(IMAGES, LABELS, ANCHORS, run=tmp_path / "run")
+
+
+def test_images_of_another_size_than_trained_on_are_refused_at_predict():
+    model = SoftPNet(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
+    with pytest.raises(InputError, match=in_order("size [1, 8, 8]", "trained on [1, 16, 16]", "resize")):
+        model.predict(torch.zeros(2, 2, 1, 8, 8))
+    with pytest.raises(InputError, match=in_order("3 slots", "reads 2")):
+        model.predict(torch.zeros(2, 3, 1, 16, 16))
+    with pytest.raises(InputError, match=in_order("torch.uint8", "float32")):
+        model.predict(IMAGES.byte())
+
+
+def test_labels_and_concepts_of_the_wrong_shape_are_refused_at_score():
+    model = SoftPNet(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
+    with pytest.raises(InputError, match=in_order("5 labels for 16 examples")):
+        model.score(IMAGES, LABELS[:5])
+    with pytest.raises(InputError, match=in_order("labels have shape [16, 1]", "the rule gives")):
+        model.score(IMAGES, LABELS[:, None])
+    with pytest.raises(InputError, match=in_order("concepts", "[16, 1]", "expected", "[16, 2]")):
+        model.score(IMAGES, LABELS, CONCEPTS[:, :1])
+
+
+def test_a_group_may_bear_the_name_of_a_module_s_attribute():
+    space = ConceptSpace(Group([0, 1], 3, name="type"))
+    model = SoftPNet(adding(space=space), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
+    assert model.predict(IMAGES).concepts.shape == (16, 2)
+
+
+def ids_in(error):
+    return [int(i) for i in re.search(r"examples \[([\d, ]+)\]", str(error)).group(1).split(",")]
+
+
+@pytest.mark.parametrize("target", ["soft", "best"])
+@pytest.mark.parametrize("candidates", ["cache", "kbest", "auto"])
+def test_an_example_that_makes_the_loss_nan_stops_the_run_in_its_step_and_is_named(candidates, target):
+    images, steps = IMAGES.clone(), []
+    images[11] *= 10
+    settings = QUICK | {"batch_size": 4, "candidates": candidates, "target": target, "encoder": BrokenBy}
+    model = SoftPNet(adding(), **settings)
+    with pytest.raises(TrainingError, match=in_order("nan", "epoch 1, step", "look at these examples")) as caught:
+        model.fit(images, LABELS, ANCHORS, progress=steps.append)
+    assert 11 in ids_in(caught.value) and len(ids_in(caught.value)) == 4
+    assert f"step {len(steps) + 1}," in str(caught.value)
+
+
+def test_a_loss_that_diverges_stops_the_run_in_that_step_and_names_the_batch(tmp_path):
+    steps = []
+    model = SoftPNet(adding(), encoder=Small, **QUICK | {"warmup_steps": 0, "learning_rate": 1e30})
+    with pytest.raises(TrainingError, match=in_order("nan", "epoch 1, step 2", "lower learning_rate")) as caught:
+        model.fit(IMAGES, LABELS, ANCHORS, run=tmp_path / "run", progress=steps.append)
+    assert len(steps) == 1
+    assert len(set(ids_in(caught.value))) == 8 and set(ids_in(caught.value)) < set(range(16))
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_a_loss_that_diverges_while_warming_up_names_the_warm_up_step():
+    model = SoftPNet(adding(), encoder=Small, **QUICK | {"warmup_steps": 3, "learning_rate": 1e30})
+    with pytest.raises(TrainingError, match=in_order("nan", "warm-up step 2", "anchors", "lower learning_rate")):
+        model.fit(IMAGES, LABELS, ANCHORS)
