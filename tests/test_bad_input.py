@@ -179,7 +179,7 @@ def test_another_number_of_labels_than_examples_is_refused():
 
 @pytest.mark.parametrize("candidates", ["cache", "kbest", "auto"])
 def test_label_vectors_for_a_rule_that_gives_numbers_are_refused(candidates):
-    assert_refused("labels have shape [16, 1]", "the rule gives", "N", labels=LABELS[:, None], candidates=candidates)
+    assert_refused("labels have shape [16, 1]", "the rule gives [N]", labels=LABELS[:, None], candidates=candidates)
 
 
 def test_label_vectors_for_a_rule_that_gives_numbers_are_refused_where_nothing_is_listed():

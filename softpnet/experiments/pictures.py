@@ -1,36 +1,32 @@
-"""Pictures of one run: what it learned and its curves, as .png and .svg, same bytes for same inputs.
-
-Letters: P primitives, D embedding size, M test images, C x H x W an image.
-"""
+"""Pictures of one run, what it learned and its curves, as .png and .svg: same bytes for same inputs."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softpnet.errors import InputError
+
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy import ndarray
     from torch import Tensor
 
 # Paul Tol's colour-blind safe "muted" scheme; 10 colours and 11 markers make 110 different pairs.
 COLOURS = "#332288 #88CCEE #CC6677 #117733 #DDCC77 #882255 #44AA99 #999933 #AA4499 #777777".split()
 LOOKS: list[Any] = [{"color": COLOURS[i % 10], "marker": "os^DvPX<>ph"[i % 11]} for i in range(110)]
-STYLE: dict[Any, Any] = {"font.size": 8, "axes.titlesize": 8.5, "axes.titlelocation": "left",
-                         "axes.linewidth": 0.6, "xtick.labelsize": 7, "ytick.labelsize": 7,
-                         "text.parse_math": False, "svg.hashsalt": "softpnet"}  # fmt: skip
 WIDTH, MARGIN, SIDE, DPI = 7.2, 0.12, 2.9, 200  # inches: page, outer margin, side of the confusion matrix
 MAP_POINTS = 1000
 
 
 def learned(path: Path, *, anchors: Tensor, names: Sequence[str], prototypes: Tensor, embeddings: Tensor,
             true: Tensor | None, predicted: Tensor, title: str = "", seed: int = 0) -> None:  # fmt: skip
-    """Draw anchors [P,C,H,W], a map of embeddings [M,D] and prototypes [P,D], and the confusion matrix.
+    """Draw P anchors [P,C,H,W], a map of M embeddings [M,D] and prototypes [P,D], and confusions.
 
     `true` and `predicted` are primitive ids [M]. Without `true` the map is marked by prediction and the
     matrix is left out. `seed` chooses which images the map shows (at most 1,000) and starts t-SNE.
@@ -38,10 +34,9 @@ def learned(path: Path, *, anchors: Tensor, names: Sequence[str], prototypes: Te
     ids, by = (predicted, "predicted") if true is None else (true, "true")
     _check(names, anchors, prototypes, embeddings, predicted, ids)
     labels = [name if len(name) <= 18 else name[:17] + "…" for name in names]
-    longest = max(map(len, labels))
+    longest = max(1, *map(len, labels))
     widest = longest if longest <= 10 else max(len(word) for label in labels for word in label.split())
     captions = [textwrap.wrap(label, widest) for label in labels]
-
     # Places are in inches, because the room needed depends on the number of primitives and their names.
     rows = math.ceil(len(labels) / int((WIDTH - 2 * MARGIN) / max(0.66, 0.057 * widest + 0.2)))
     columns = math.ceil(len(labels) / rows)
@@ -53,29 +48,25 @@ def learned(path: Path, *, anchors: Tensor, names: Sequence[str], prototypes: Te
     floor = bottom if ticks == 0.24 else MARGIN + 0.2  # the map reaches down beside long turned names
     left = WIDTH - MARGIN - SIDE - (0.33 if len(labels) > 10 else 0)
     height = head + 0.22 + rows * step + 0.3 + SIDE + bottom
-    with _figure(path, height) as figure:
+    with _figure(path, height) as (figure, place):
         figure.text(MARGIN / WIDTH, 1 - 0.1 / height, title, size=10, weight="bold", va="top")
-        figure.text(MARGIN / WIDTH, 1 - (head + 0.04) / height, "(a) Labelled anchors", size=8.5, va="top")
+        figure.text(MARGIN / WIDTH, 1 - (head + 0.04) / height, "(a) Labelled anchors", size=8.4, va="top")
         for i, image in enumerate(anchors.clamp(0, 1).permute(0, 2, 3, 1).numpy(force=True)):  # [H,W,C]
             x, y = MARGIN + i % columns * cell, height - head - 0.22 - i // columns * step - picture
-            axes = _axes(figure, x, y, picture, picture)
+            axes = place(x, y, picture, picture)
             axes.imshow(image, cmap="gray", vmin=0, vmax=1, extent=(0, picture, 0, picture))
-            axes.autoscale(False)
-            axes.text(0.12, -0.05, "\n".join(captions[i]), va="top", size=7)
+            axes.set(xticks=[], yticks=[], autoscale_on=False)
+            axes.text(0.12, -0.05, "\n".join(captions[i]), va="top")
             # The marker before the name makes the anchors the legend of the map.
             axes.plot(0.04, -0.1, clip_on=False, ms=4, mec="black", mew=0.3, **LOOKS[i % 110])
-        axes = _axes(figure, MARGIN, floor, left - ticks - 0.42 - MARGIN, SIDE + bottom - floor)
-        _map(axes, labels, *(t.numpy(force=True) for t in (prototypes, embeddings, ids)), seed=seed)
-        shown = f"{min(len(ids), MAP_POINTS):,} of {len(ids):,}"
-        axes.set_xlabel(f"{shown} test images, by {by} concept", size=7)
-        _confusion(_axes(figure, left, bottom, SIDE, SIDE), labels, true, predicted)
+        axes = place(MARGIN, floor, left - ticks - 0.42 - MARGIN, SIDE + bottom - floor)
+        _map(axes, labels, prototypes, embeddings, ids, seed)
+        axes.set_xlabel(f"{min(len(ids), MAP_POINTS):,} of {len(ids):,} test images, by {by} concept")
+        _confusion(place(left, bottom, SIDE, SIDE), labels, true, predicted)
 
 
 def curves(path: Path, epochs: Sequence[Mapping[str, float | None]]) -> None:
-    """Draw losses (keys "loss..."), gamma, weight (lambda) and acceptance of one dict per epoch.
-
-    Epochs are counted from 1 unless the dicts have "epoch". Missing, None and NaN values are gaps.
-    """
+    """Draw losses (keys "loss..."), gamma, weight (lambda), acceptance; absent, None or NaN is a gap."""
     losses = sorted({key for row in epochs for key in row if key.startswith("loss")})
     panels: dict[str, dict[str, list[float]]] = {}
     for key in (*losses, "gamma", "weight", "acceptance"):
@@ -83,37 +74,37 @@ def curves(path: Path, epochs: Sequence[Mapping[str, float | None]]) -> None:
         if any(map(math.isfinite, y)):
             panels.setdefault("loss" if key in losses else key, {})[key.removeprefix("loss_")] = y
     if not panels:
-        raise ValueError(f'no finite "loss...", "gamma", "weight" or "acceptance" in {len(epochs)} epochs')
-    x = [row.get("epoch", i) for i, row in enumerate(epochs, start=1)]
+        raise InputError(f'no finite "loss...", "gamma", "weight" or "acceptance" in {len(epochs)} epochs')
     wide = (WIDTH - 2 * MARGIN) / 4
-    with _figure(path, 1.8, wide * len(panels) + 2 * MARGIN) as figure:
+    with _figure(path, 1.8, wide * len(panels) + 2 * MARGIN) as (_, place):
         for i, (panel, lines) in enumerate(panels.items()):
-            axes = _axes(figure, MARGIN + i * wide + 0.36, 0.4, wide - 0.42, 1.15)
-            axes.set(xlabel="epoch", title={"gamma": "gamma γ", "weight": "weight λ"}.get(panel, panel))
-            axes.tick_params(left=True, bottom=True)
+            axes = place(MARGIN + i * wide + 0.36, 0.4, wide - 0.42, 1.15)
+            axes.set_title({"gamma": "gamma γ", "weight": "weight λ"}.get(panel, panel))
+            axes.set(xlabel="epoch", xlim=(0.5, len(epochs) + 0.5))
             for j, (key, y) in enumerate(lines.items()):
-                axes.plot(x, y, label=key, ls=("-", "--", ":", "-.")[j % 4], color=COLOURS[2 * j % 10],
-                          lw=1.3, marker="o" if len(x) < 15 else None, ms=2.5)  # fmt: skip
+                size = 2.5 if len(y) < 15 else 1.5  # as wide as the line: only lone values show as dots
+                drawn = axes.plot(range(1, len(y) + 1), y, marker="o", mew=0, ms=size, label=key)
+                drawn[0].set(color=COLOURS[2 * j % 10], linestyle=("-", "--", ":")[j % 3])
             if len(lines) > 1:
-                axes.legend(frameon=False, fontsize=7)
+                axes.legend(frameon=False)
             axes.spines[["top", "right"]].set_visible(False)
             axes.locator_params("x", integer=True, nbins=4)
             axes.locator_params("y", nbins=4)
 
 
-def _map(axes: Axes, labels: list[str], stars: np.ndarray, points: np.ndarray, ids: np.ndarray, *,
-         seed: int) -> None:  # fmt: skip
-    """Embeddings [M,D] in two dimensions, marked by primitive, with the prototypes [P,D] as named stars."""
+def _map(axes: Axes, labels: list[str], stars: Any, points: Any, ids: Any, seed: int) -> None:
+    """Tensors prototypes [P,D] and embeddings [M,D] with ids [M] in the plane: named stars and marks."""
     import numpy as np
     from matplotlib.patheffects import withStroke
 
+    stars, points, ids = (tensor.numpy(force=True) for tensor in (stars, points, ids))
     chosen = np.random.default_rng(seed).permutation(len(points))[:MAP_POINTS]
     flat, how = _flatten(np.concatenate([points[chosen], stars]), seed)  # [M+P,2]
     points, stars, ids = flat[: len(chosen)], flat[len(chosen) :], ids[chosen]
     for i in range(len(labels)):
         axes.plot(*points[ids == i].T, ls="", alpha=0.75, ms=3.2, mec="white", mew=0.3, **LOOKS[i % 110])
         axes.plot(*stars[i], "*", zorder=4, ms=11, mec="black", mew=0.8, color=COLOURS[i % 10])
-    axes.set_title(f"(b) {how} of embeddings, ★ = prototype")
+    axes.set(xticks=[], yticks=[], title=f"(b) {how} of embeddings, ★ = prototype")
     axes.margins(0.07)
     axes.autoscale_view()
 
@@ -123,7 +114,7 @@ def _map(axes: Axes, labels: list[str], stars: np.ndarray, points: np.ndarray, i
     taken, sizes = at, np.full_like(at, 5)  # middles and half sizes of boxes
     gaps, turns = np.repeat((5, 10, 18, 30, 45, 60, 80), 16), np.tile(np.arange(16) * np.pi / 8, 7)
     around = np.stack([np.cos(turns), np.sin(turns)], axis=1)  # [T,2]
-    for label, star, place in zip(labels, at, stars, strict=True):
+    for label, star, xy in zip(labels, at, stars, strict=True):
         half = np.array([2.7 * len(label) + 1, 4.5])
         tries = star + around * (half + gaps[:, None])  # [T,2]
         hits = (abs(tries[:, None] - taken) < half + sizes).all(axis=2).sum(axis=1)
@@ -131,14 +122,13 @@ def _map(axes: Axes, labels: list[str], stars: np.ndarray, points: np.ndarray, i
         outside = ((tries - half < low) | (tries + half > high)).any(axis=1)
         best = np.argmin(1000 * hits + 5000 * outside + hidden + gaps)
         taken, sizes = np.vstack([taken, tries[best]]), np.vstack([sizes, half])
-        spot: Any = {"xy": place, "xytext": tries[best] - star, "textcoords": "offset points"}
+        spot: Any = {"xy": xy, "xytext": tries[best] - star, "textcoords": "offset points"}
         axes.annotate(label, **spot, ha="center", va="center", size=7.5, weight="bold", zorder=5,
                       path_effects=[withStroke(linewidth=2, foreground="white")])  # fmt: skip
-        if gaps[best] > 10:
-            axes.annotate("", **spot, zorder=3, arrowprops={"arrowstyle": "-", "lw": 0.5})
+        axes.annotate("", **spot, zorder=3, arrowprops={"arrowstyle": "-", "lw": 0.5 * (gaps[best] > 10)})
 
 
-def _flatten(x: np.ndarray, seed: int) -> tuple[np.ndarray, str]:
+def _flatten(x: ndarray, seed: int) -> tuple[ndarray, str]:
     """[N,D] -> [N,2] by t-SNE, or by PCA where points are few or all alike; and the name of the way."""
     import numpy as np
 
@@ -158,62 +148,52 @@ def _flatten(x: np.ndarray, seed: int) -> tuple[np.ndarray, str]:
 def _confusion(axes: Axes, labels: list[str], true: Tensor | None, predicted: Tensor) -> None:
     """Confusion matrix [P,P] in percent of each true concept's images; a row without images is blank."""
     if true is None:
-        axes.set_title("(c) Confusion matrix")
+        axes.set(xticks=[], yticks=[], title="(c) Confusion matrix")
         axes.text(0.5, 0.5, "left out: the true concepts\nof the test images are unknown", ha="center")
         return
     count, true, predicted = len(labels), true.cpu().long(), predicted.cpu()
     table = (true * count + predicted).bincount(minlength=count**2).reshape(count, count)  # [P,P]
     percent = 100 * table / table.sum(dim=1, keepdim=True).clamp(min=1)
     drawn = axes.imshow(percent.numpy(), cmap="Blues", vmin=0, vmax=100)
-    size = min(7.0, 0.75 * 72 * SIDE / count)
-    axes.set_xticks(range(count), labels, size=size, rotation=90 if max(map(len, labels)) > 2 else 0)
-    axes.set_yticks(range(count), labels, size=size)
-    axes.tick_params(length=0)
+    axes.set_xticks(range(count), labels, rotation=90 if max(map(len, labels)) > 2 else 0)
+    axes.set_yticks(range(count), labels)
+    axes.tick_params(length=0, labelsize=min(7, 54 * SIDE / count))  # 3/4 of a row's height in points
     accuracy = 100 * (true == predicted).double().mean().item()
     axes.set(xlabel="predicted", ylabel="true", title=f"(c) Confusion in %, accuracy {accuracy:.1f} %")
     if count > 10:  # cells are too small for numbers
         axes.figure.colorbar(drawn, cax=axes.inset_axes((1.02, 0, 0.03, 1)))
         return
     for i, share in enumerate(percent.flatten().tolist()):
-        text, colour = "<1" if 0 < share < 0.5 else f"{share:.0f}", "white" if share > 55 else "black"
-        if share > 0:
-            axes.text(i % count, i // count, text, ha="center", va="center", size=7, color=colour)
-
-
-def _axes(figure: Figure, x: float, y: float, width: float, height: float) -> Axes:
-    w, h = figure.get_size_inches()
-    return figure.add_axes((x / w, y / h, width / w, height / h), xticks=[], yticks=[])
+        text = f"{share:.0f}" if share >= 0.5 else "<1" if share else ""
+        axes.text(i % count, i // count, text, ha="center", va="center", color="w" if share > 55 else "k")
 
 
 @contextmanager
-def _figure(path: Path, height: float, width: float = WIDTH) -> Iterator[Figure]:
-    """A figure in the house style, saved as .png and .svg when the block ends."""
+def _figure(path: Path, height: float, width: float = WIDTH) -> Iterator[tuple[Figure, Callable[..., Axes]]]:
+    """A figure and how to place axes on it (x, y, width, height in inches); saved when the block ends."""
     if path.suffix != ".png":
-        raise ValueError(f"picture path {str(path)!r} must end in .png; the .svg is written beside it")
+        raise InputError(f"picture path {str(path)!r} must end in .png; the .svg is written beside it")
     import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # the user's own style must not change the picture
-        matplotlib.rcParams.update(STYLE)
-        figure = Figure(figsize=(width, height), dpi=DPI)
-        FigureCanvasAgg(figure)
-        yield figure
-        path.parent.mkdir(parents=True, exist_ok=True)
+        matplotlib.rcParams.update({"font.size": 7, "axes.titlelocation": "left", "axes.linewidth": 0.6})
+        matplotlib.rcParams.update({"text.parse_math": False, "svg.hashsalt": "softpnet"})
+        figure = Figure(figsize=(width, height), dpi=DPI)  # without pyplot; .png is drawn by Agg
+        yield figure, lambda x, y, w, h: figure.add_axes((x / width, y / height, w / width, h / height))
         figure.savefig(path, metadata={"Software": None})
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
 
 
 def _check(names: Sequence[str], anchors: Tensor, stars: Tensor, points: Tensor, *ids: Tensor) -> None:
     shapes = [tuple(t.shape) for t in (anchors, stars, points, *ids)]
-    p, (m, d) = len(names), points.shape if points.ndim == 2 else (0, 0)
-    good = p > 0 and m > 0 and anchors.ndim == 4 and anchors.shape[:2] in ((p, 1), (p, 3))
+    p, m, d = len(names), len(points), points.shape[-1]
+    good = min(p, m) > 0 and anchors.ndim == 4 and shapes[0][:2] in ((p, 1), (p, 3))
     if not good or shapes[1:] != [(p, d), (m, d), (m,), (m,)]:
-        raise ValueError(f"{p} names; anchors, prototypes, embeddings, predicted and true ids: {shapes}; "
+        raise InputError(f"{p} names; anchors, prototypes, embeddings, predicted and true ids: {shapes}; "
                          "expected P names; [P,C,H,W] with C 1 or 3, [P,D], [M,D], [M], [M]")  # fmt: skip
     if not (points.isfinite().all() and stars.isfinite().all()):
-        raise ValueError("embeddings or prototypes are not finite; did training diverge?")
-    low, high = min(int(i.min()) for i in ids), max(int(i.max()) for i in ids)
-    if low < 0 or high >= p:
-        raise ValueError(f"primitive ids run {low}..{high}; expected 0..{p - 1}")
+        raise InputError("embeddings or prototypes are not finite; did training diverge?")
+    if wrong := [i[(i < 0) | (i >= p)][0].item() for i in ids if ((i < 0) | (i >= p)).any()]:
+        raise InputError(f"primitive id {wrong[0]}; expected 0..{p - 1}, one for each name")

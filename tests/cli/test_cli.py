@@ -1,0 +1,605 @@
+"""The command line as a person meets it: processes, files, terminals, signals."""
+
+import errno
+import json
+import os
+import pty
+import re
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import numpy
+import pytest
+import torch
+from PIL import Image
+
+from softpnet import Settings, SoftPNet, methods, tasks
+from softpnet.cli.display import show_metrics
+from softpnet.cli.main import main
+
+RULE = '''
+"""The sum of two bars."""
+
+import torch
+
+import softpnet
+
+
+def label(c):
+    return c[..., 0] + c[..., 1]
+
+
+def picture(values, noise=0.0, generator=None):
+    """Values [...] -> images [..., 1, 16, 16] with four bright rows at a place that depends on the value."""
+    bright = torch.arange(16)[:, None] // 4 == values[..., None, None, None]
+    images = bright.float().expand(*bright.shape[:-1], 16).clone()
+    return images + noise * torch.randn(images.shape, generator=generator) if noise else images
+
+
+def examples(count, generator, noise=0.0):
+    concepts = torch.randint(3, (count, 2), generator=generator)
+    return softpnet.Examples(picture(concepts, noise, generator), label(concepts), concepts)
+
+
+def data(streams):
+    anchors = softpnet.Anchors(picture(torch.arange(3)), torch.arange(3))
+    tests = {"test": examples(24, streams("test data")), "noisy": examples(24, streams("noisy data"), noise=2.0)}
+    return softpnet.Data(examples(32, streams("train data")), anchors, tests)
+
+
+task = softpnet.Task(
+    space=softpnet.ConceptSpace(slots=2, values=3, value_names=[["low", "mid", "high"]]),
+    label=label,
+    name="two bars",
+    data=data,
+    settings=softpnet.Settings(epochs=50, warmup_steps=2, episodes=2, copies=1, batch_size=16),
+)
+'''
+NAMES = ["low", "mid", "high"]
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "softpnet.cli.main", *map(str, arguments)]
+
+
+def environment(**changes):
+    return {**os.environ, "OMP_NUM_THREADS": "1", **changes}
+
+
+def softpnet(*arguments, cwd=None):
+    """Run `softpnet ...` in a process of its own."""
+    return subprocess.run(
+        command(*arguments), cwd=cwd, env=environment(), capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
+    )
+
+
+def assert_one_sentence(code, error, *parts):
+    """Exit code 2 and one line on stderr, which says the parts in order."""
+    assert code == 2, error
+    assert error.startswith("softpnet: ") and error.endswith("\n") and error.count("\n") == 1, error
+    assert "Traceback" not in error
+    assert re.search(".*".join(map(re.escape, parts)), error), error
+
+
+@pytest.fixture
+def softpnet_here(monkeypatch, capfd):
+    """Run `softpnet ...` in this process, which has paid for importing torch already: exit code, stdout, stderr.
+
+    An exception that the command line does not turn into an exit fails the test.
+    """
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["softpnet", *map(str, arguments)])
+        capfd.readouterr()
+        try:
+            with pytest.raises(SystemExit) as left:
+                main()
+        except KeyboardInterrupt:
+            pytest.fail("KeyboardInterrupt left the command line")  # let through, it would end the whole test run
+        return (left.value.code or 0, *capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A user's folder, with their rule in it."""
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "my_rule.py").write_text(RULE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(home):
+    """`softpnet train my_rule.py` from start to end, not on a terminal."""
+    done = softpnet("train", "my_rule.py", "--epochs", 2, "--seed", 3, "--learning-rate", 0.01, "--out", "run", cwd=home)
+    assert done.returncode == 0, done.stderr
+    return home / "run", done
+
+
+@pytest.fixture(scope="module")
+def interrupted(home):
+    """A long training on a terminal, stopped by Ctrl-C in its third epoch: folder, exit code, stdout, screen."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command("train", "my_rule.py", "--epochs", 100_000, "--no-pictures", "--out", "interrupted"),
+        cwd=home,
+        env=environment(COLUMNS="200", TERM="xterm-256color"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+    )
+    os.close(theirs)
+    screen, stopped, deadline = "", False, time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if not select.select([ours], [], [], 1.0)[0]:
+            if process.poll() is not None:
+                break
+            continue
+        try:
+            read = os.read(ours, 65536)
+        except OSError as error:  # the process has closed its end
+            assert error.errno == errno.EIO
+            break
+        if not read:
+            break
+        screen += read.decode(errors="replace")
+        if not stopped and re.search(r"epoch [3-9]\d*/100000", screen):
+            process.send_signal(signal.SIGINT)
+            stopped = True
+    else:
+        process.kill()
+    out, _ = process.communicate(timeout=60)
+    os.close(ours)
+    return home / "interrupted", process.returncode, out, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen)
+
+
+@pytest.fixture
+def pngs(home):
+    """Image files of the concepts low, mid, high."""
+    paths = []
+    for value, name in enumerate(NAMES):
+        pixels = numpy.zeros((16, 16), numpy.uint8)
+        pixels[4 * value : 4 * value + 4] = 255
+        paths.append(home / f"{name}.png")
+        Image.fromarray(pixels).save(paths[-1])
+    return paths
+
+
+# Help and lists
+
+
+@pytest.fixture(scope="module")
+def helps():
+    """The answers to `--help` and `train --help`, and the processor seconds that each took."""
+
+    def ask(*arguments):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = softpnet(*arguments)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return {"general": ask("--help"), "train": ask("train", "--help")}
+
+
+@pytest.mark.parametrize("which", ["general", "train"])
+def test_help_answers_within_a_second_of_work(helps, which):
+    done, seconds = helps[which]
+    assert done.returncode == 0 and "usage: softpnet" in done.stdout
+    assert seconds < 1.0
+
+
+def test_help_names_every_command_and_every_setting(helps):
+    for name in ("train", "evaluate", "predict", "reproduce", "tasks", "methods"):
+        assert name in helps["general"][0].stdout
+    for name in Settings.__dataclass_fields__:
+        assert "--" + name.replace("_", "-") in helps["train"][0].stdout
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["tasks"], ["methods"]], ids=" ".join)
+def test_help_and_lists_never_import_torch(arguments):
+    code = (
+        f"import sys; sys.argv = ['softpnet', *{arguments!r}]\n"
+        "from softpnet.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as left: assert not left.code, left.code\n"
+        "heavy = {'torch', 'lightning_fabric', 'matplotlib', 'sklearn', 'numpy'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("what, folder", [("tasks", tasks), ("methods", methods)])
+def test_tasks_and_methods_are_listed_with_what_they_are(what, folder):
+    done = softpnet(what)
+    assert done.returncode == 0 and folder.names()
+    for name in folder.names():
+        assert re.search(rf"^{name} +{re.escape(folder.summary(name))}$", done.stdout, re.MULTILINE)
+
+
+# Options
+
+
+def test_an_unknown_option_lists_the_valid_ones(helps):
+    done = softpnet("train", "kand_logic", "--epoch", 3)
+    assert_one_sentence(done.returncode, done.stderr, "unknown option '--epoch'", "--seed", "--epochs", "--kept", "--device")
+    listed = set(re.findall(r"--[a-z-]+", done.stderr.split("the options are")[1]))
+    real = set(re.findall(r"--[a-z-]+", helps["train"][0].stdout))
+    assert listed <= real, "an option is listed that does not exist"
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [(["--candidates", "magic"], "cache"), (["--epochs", "many"], "int"), (["--target", "hard"], "best")],
+)
+def test_a_value_that_an_option_cannot_take_is_refused_with_what_it_can(arguments, expected):
+    done = softpnet("train", "kand_logic", *arguments)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert arguments[0] in done.stderr and expected in done.stderr
+
+
+def test_values_out_of_range_are_one_sentence(softpnet_here, home):
+    code, _, error = softpnet_here("train", home / "my_rule.py", "--epochs", 0, "--out", home / "never")
+    assert_one_sentence(code, error, "epochs is 0", "at least 1")
+    code, _, error = softpnet_here("train", home / "my_rule.py", "--method", "magic", "--out", home / "never")
+    assert_one_sentence(code, error, "unknown method 'magic'", "softpnet")
+    assert not (home / "never").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--device", "abacus"], ["--precision", "3"], ["--threads", "0"], ["--processes", "0"]],
+    ids=" ".join,
+)
+def test_hardware_that_is_not_there_is_one_sentence(softpnet_here, home, arguments):
+    code, _, error = softpnet_here("train", home / "my_rule.py", *arguments, "--out", home / "never")
+    assert_one_sentence(code, error, arguments[0].strip("-"), arguments[1], "expected")
+
+
+def test_an_unknown_task_lists_the_built_in_ones(softpnet_here):
+    code, _, error = softpnet_here("train", "mnist")
+    assert_one_sentence(code, error, "unknown task 'mnist'", *tasks.names(), ".py file")
+
+
+def test_task_options_are_checked(softpnet_here, home):
+    code, _, error = softpnet_here("train", "kand_logic", "--option", "crops=box")
+    assert_one_sentence(code, error, "kand_logic has no option 'crops'", "crop, train")
+    code, _, error = softpnet_here("train", "kand_logic", "--option", "crop")
+    assert_one_sentence(code, error, "'crop'", "NAME=VALUE")
+    code, _, error = softpnet_here("train", home / "my_rule.py", "--option", "crop=box")
+    assert_one_sentence(code, error, "takes no options", "crop")
+
+
+# A user's own rule, trained
+
+
+def test_a_user_s_file_trains_end_to_end_into_a_run_folder(trained):
+    folder, _ = trained
+    for name in ("config.json", "epochs.jsonl", "metrics.json", "model.safetensors", "learned.png", "learned.svg", "curves.png"):
+        assert (folder / name).stat().st_size > 0
+    config = json.loads((folder / "config.json").read_text())
+    assert config["task"] == "two bars" and config["seed"] == 3
+    given, own = config["settings"], {"warmup_steps": 2, "episodes": 2, "copies": 1, "batch_size": 16}
+    assert given["epochs"] == 2 and given["learning_rate"] == 0.01, "the command line did not override the task"
+    assert {name: given[name] for name in own} == own, "what was not given is not the task's"
+    epochs = [json.loads(line) for line in (folder / "epochs.jsonl").read_text().splitlines()]
+    assert [epoch["epoch"] for epoch in epochs] == [1, 2]
+    metrics = json.loads((folder / "metrics.json").read_text(), parse_constant=pytest.fail)
+    assert metrics["epochs"] == 2 and metrics["interrupted"] is False and set(metrics["tests"]) == {"test", "noisy"}
+
+
+def test_a_run_folder_holds_no_pickle(trained):
+    for path in trained[0].rglob("*"):
+        assert path.suffix in {".json", ".jsonl", ".safetensors", ".png", ".svg"}
+        assert not path.read_bytes().startswith((b"\x80", b"PK")), f"{path.name} looks like a pickle or a zip of pickles"
+
+
+def test_nothing_is_written_to_stderr_when_it_is_no_terminal(trained):
+    assert trained[1].stderr == ""
+
+
+def test_pictures_are_drawn_in_their_formats(trained):
+    with Image.open(trained[0] / "learned.png") as picture:
+        assert picture.format == "PNG" and min(picture.size) > 100
+    assert "<svg" in (trained[0] / "learned.svg").read_text()
+
+
+def printed(text, metrics):
+    """The numbers of the row of each metric in a printed table."""
+    rows = {}
+    for name in metrics:
+        line = re.search(rf"^\W*{name.replace('_', ' ')}\b(.*)$", text, re.MULTILINE)
+        assert line, f"{name} is not printed in\n{text}"
+        rows[name] = re.findall(r"-?\d+\.\d\d", line[1])
+    return rows
+
+
+def assert_prints_metrics(text, folder):
+    tests = json.loads((folder / "metrics.json").read_text())["tests"]
+    names = list(tests["test"])
+    assert len({f"{tests['noisy'][name]:.4f}" for name in names}) > 2, "the numbers are too alike to tell them apart"
+    expected = {name: [f"{100 * scores[name]:.2f}" for scores in tests.values()] for name in names}
+    assert printed(text, names) == expected
+
+
+def test_train_prints_the_metrics_and_where_the_run_is(trained):
+    folder, done = trained
+    assert_prints_metrics(done.stdout, folder)
+    assert "run folder: run" in done.stdout
+
+
+def test_evaluate_prints_the_same_numbers_again(trained, home):
+    before = {path: path.read_bytes() for path in trained[0].iterdir()}
+    done = softpnet("evaluate", "run", cwd=home)
+    assert done.returncode == 0, done.stderr
+    assert_prints_metrics(done.stdout, trained[0])
+    assert {path: path.read_bytes() for path in trained[0].iterdir()} == before
+
+
+def test_a_run_can_be_evaluated_from_another_folder(trained, softpnet_here, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, error = softpnet_here("evaluate", trained[0])
+    assert code == 0, error
+    assert_prints_metrics(out, trained[0])
+
+
+def test_a_run_can_be_evaluated_with_its_task_moved_elsewhere(trained, softpnet_here, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "moved.py").write_text(RULE)
+    code, out, error = softpnet_here("evaluate", trained[0], "--task", "moved.py")
+    assert code == 0, error
+    assert_prints_metrics(out, trained[0])
+
+
+def test_test_sets_with_and_without_true_concepts_are_shown_together(trained, capfd):
+    scores = {"full": {"concept_accuracy": 0.25, "label_accuracy": 0.5}, "labels only": {"label_accuracy": 0.75}}
+    show_metrics(SoftPNet.load(trained[0], task=tasks.load(str(trained[0].parent / "my_rule.py"))).task, scores, trained[0])
+    shown = printed(capfd.readouterr().out, ["concept_accuracy", "label_accuracy"])
+    assert shown == {"concept_accuracy": ["25.00"], "label_accuracy": ["50.00", "75.00"]}
+
+
+def test_a_folder_that_holds_a_run_is_refused_and_left_alone(trained, softpnet_here, home):
+    before = {path: path.read_bytes() for path in trained[0].iterdir()}
+    code, out, error = softpnet_here("train", home / "my_rule.py", "--out", trained[0])
+    assert_one_sentence(code, error, str(trained[0]), "already holds a run", "another folder")
+    assert {path: path.read_bytes() for path in trained[0].iterdir()} == before
+
+
+def test_a_file_in_place_of_a_run_folder_is_one_sentence(softpnet_here, home):
+    code, _, error = softpnet_here("train", home / "my_rule.py", "--out", home / "my_rule.py")
+    assert_one_sentence(code, error, "my_rule.py", "folder")
+    code, _, error = softpnet_here("evaluate", home / "my_rule.py")
+    assert_one_sentence(code, error, "my_rule.py", "not a run folder")
+
+
+def test_a_folder_without_a_run_is_one_sentence(softpnet_here, tmp_path):
+    for name in ("evaluate", "predict"):
+        code, _, error = softpnet_here(name, tmp_path / "nowhere", *(["a.png"] if name == "predict" else []))
+        assert_one_sentence(code, error, str(tmp_path / "nowhere"), "not a run folder", "config.json is missing")
+
+
+# Terminals and Ctrl-C
+
+
+def test_a_terminal_shows_epoch_gamma_and_lambda(interrupted):
+    *_, screen = interrupted
+    assert re.search(r"epoch [1-9]\d*/100000", screen)
+    assert re.search(r"gamma (1|0\.\d+)", screen) and re.search(r"lambda 1\b", screen)
+    assert re.search(r"proto \d", screen) and re.search(r"KL -?\d", screen)
+
+
+def test_ctrl_c_saves_what_was_learned_and_exits_130(interrupted):
+    folder, code, out, screen = interrupted
+    assert code == 130 and "Traceback" not in screen + out
+    metrics = json.loads((folder / "metrics.json").read_text(), parse_constant=pytest.fail)
+    finished = len((folder / "epochs.jsonl").read_text().splitlines())
+    assert metrics["interrupted"] is True and metrics["epochs"] == finished >= 2
+    assert f"stopped after {finished} of 100000 epochs" in out and "saved" in out
+
+
+def test_an_interrupted_run_can_be_loaded(interrupted, home):
+    model = SoftPNet.load(interrupted[0], task=tasks.load(str(home / "my_rule.py")))
+    probabilities = model.predict(torch.zeros(1, 2, 1, 16, 16)).probabilities
+    torch.testing.assert_close(probabilities.sum(-1), torch.ones(1, 2))
+
+
+def test_ctrl_c_before_training_exits_130_without_a_traceback(softpnet_here, tmp_path):
+    """Making the data may take long; whoever stops it needs no stack."""
+    impatient = RULE.replace("def data(streams):", "def data(streams):\n    raise KeyboardInterrupt\n")
+    (tmp_path / "impatient.py").write_text(impatient)
+    code, _, error = softpnet_here("train", tmp_path / "impatient.py", "--out", tmp_path / "run")
+    assert code == 130 and "Traceback" not in error
+
+
+# Predict
+
+
+def test_predict_prints_concepts_and_label(trained, home, pngs):
+    done = softpnet("predict", "run", *pngs[:2], pngs[2], pngs[2], cwd=home)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2 and done.stderr == ""
+    for at, line in enumerate(lines):
+        found = re.fullmatch(rf"{at}: label (\d), concepts (\w+) (\w+) \(least certain concept (0\.\d+|1\.0+)\)", line)
+        assert found and int(found[1]) == NAMES.index(found[2]) + NAMES.index(found[3])
+
+
+def predictions(text):
+    return [json.loads(line, parse_constant=pytest.fail) for line in text.splitlines()]
+
+
+def test_predict_json_gives_every_probability(trained, softpnet_here, home, pngs, monkeypatch):
+    monkeypatch.chdir(home)
+    code, out, error = softpnet_here("predict", "run", "--json", *pngs[:2], pngs[2], pngs[2])
+    assert code == 0, error
+    found = predictions(out)
+    assert [one["example"] for one in found] == [0, 1]
+    model = SoftPNet.load("run")
+    pixels = torch.stack([torch.from_numpy(numpy.array(Image.open(pngs[i]))) for i in (0, 1, 2, 2)])
+    expected = model.predict((pixels.float() / 255).view(2, 2, 1, 16, 16)).probabilities
+    for at, one in enumerate(found):
+        assert [list(row) for row in one["probabilities"]] == [NAMES, NAMES]
+        for row in one["probabilities"]:
+            assert sum(row.values()) == pytest.approx(1, abs=1e-5)
+        torch.testing.assert_close(
+            torch.tensor([list(row.values()) for row in one["probabilities"]]), expected[at], atol=1e-5, rtol=0
+        )
+        assert one["concepts"] == [max(row, key=row.get) for row in one["probabilities"]]
+        assert one["label"] == sum(map(NAMES.index, one["concepts"]))
+
+
+def test_predict_reads_an_array(trained, softpnet_here, home, pngs, monkeypatch, tmp_path):
+    monkeypatch.chdir(home)
+    pixels = numpy.stack([numpy.array(Image.open(path), numpy.float32) / 255 for path in pngs[:2]])
+    numpy.save(tmp_path / "pair.npy", pixels.reshape(1, 2, 1, 16, 16))
+    assert softpnet_here("predict", "run", "--json", tmp_path / "pair.npy") == softpnet_here(
+        "predict", "run", "--json", *pngs[:2]
+    )
+
+
+def test_predict_reads_sixteen_bits_per_pixel_as_the_same_picture(trained, softpnet_here, home, monkeypatch, tmp_path):
+    monkeypatch.chdir(home)
+    grey = numpy.tile(numpy.arange(0, 256, 16, dtype=numpy.uint8), (16, 1))
+    Image.fromarray(grey).save(tmp_path / "8.png")
+    Image.fromarray(grey.astype(numpy.uint16) * 257).save(tmp_path / "16.png")
+    code, out, _ = softpnet_here("predict", "run", "--json", *[tmp_path / "8.png"] * 2, *[tmp_path / "16.png"] * 2)
+    eight, sixteen = predictions(out)
+    assert code == 0 and sixteen["probabilities"] == eight["probabilities"]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_number_of_images_that_fills_no_example_is_one_sentence(trained, softpnet_here, home, pngs, monkeypatch, count):
+    monkeypatch.chdir(home)
+    code, out, error = softpnet_here("predict", "run", *pngs[:count])
+    assert_one_sentence(code, error, f"{count} image files", "multiple of the 2 slots")
+    assert out == ""
+
+
+def test_an_image_of_another_size_is_one_sentence_unless_resized(trained, softpnet_here, home, pngs, monkeypatch, tmp_path):
+    monkeypatch.chdir(home)
+    large = tmp_path / "large.png"
+    with Image.open(pngs[1]) as image:
+        image.resize((32, 48), Image.Resampling.NEAREST).save(large)
+    code, _, error = softpnet_here("predict", "run", pngs[0], large)
+    assert_one_sentence(code, error, str(large), "32x48", "16x16", "--resize")
+    code, out, error = softpnet_here("predict", "run", "--resize", "--json", pngs[0], large)
+    assert code == 0, error
+    assert len(predictions(out)) == 1
+
+
+def test_an_image_that_cannot_be_read_is_one_sentence(trained, softpnet_here, home, pngs, monkeypatch, tmp_path):
+    monkeypatch.chdir(home)
+    whole = pngs[1].read_bytes()
+    broken = {
+        "text.png": b"no picture",
+        "empty.png": b"",
+        "cut.png": whole[: len(whole) - 30],
+        "header.ppm": b"P5\nR4 16\n255\n" + bytes(256),
+        "array.npy": b"\x93NUMPY no array",
+    }
+    for name, content in broken.items():
+        (tmp_path / name).write_bytes(content)
+        images = [tmp_path / name] if name.endswith(".npy") else [pngs[0], tmp_path / name]
+        code, out, error = softpnet_here("predict", "run", *images)
+        assert_one_sentence(code, error, str(tmp_path / name), "cannot be read")
+    code, _, error = softpnet_here("predict", "run", pngs[0], tmp_path / "missing.png")
+    assert_one_sentence(code, error, str(tmp_path / "missing.png"))
+
+
+def test_an_array_that_does_not_fit_is_one_sentence(trained, softpnet_here, home, monkeypatch, tmp_path):
+    monkeypatch.chdir(home)
+    for array, *parts in (
+        (numpy.zeros((1, 2, 1, 16, 16)), "float64", "expected", "float32"),
+        (numpy.zeros((2, 1, 16, 16), numpy.float32), "rank 4", "expected [N, n, C, H, W]"),
+        (numpy.zeros((1, 3, 1, 16, 16), numpy.float32), "3 slots", "2"),
+        (numpy.zeros((1, 2, 1, 8, 8), numpy.float32), "[1, 8, 8]", "[1, 16, 16]"),
+    ):
+        numpy.save(tmp_path / "array.npy", array)
+        code, _, error = softpnet_here("predict", "run", tmp_path / "array.npy")
+        assert_one_sentence(code, error, *parts)
+
+
+# Broken files of users
+
+
+def test_a_syntax_error_in_a_user_s_file_is_one_sentence(tmp_path):
+    (tmp_path / "broken.py").write_text("import softpnet\ndef task(:\n")
+    done = softpnet("train", "broken.py", cwd=tmp_path)
+    assert_one_sentence(done.returncode, done.stderr, "broken.py", "SyntaxError", "line 2")
+
+
+SPACE = "import softpnet\nspace = softpnet.ConceptSpace(slots=2, values=3)\n"
+
+
+@pytest.mark.parametrize(
+    "text, parts",
+    [
+        pytest.param("x = 1", ["does not define `task`", "softpnet.Task(space=..., label=...)"], id="no task"),
+        pytest.param("task = 3", ["`task`", "is int", "expected a softpnet.Task"], id="wrong type"),
+        pytest.param("task = lambda: 3", ["`task`", "is int", "expected a softpnet.Task"], id="makes the wrong type"),
+        pytest.param("1 / 0", ["could not be run", "ZeroDivisionError"], id="fails when read"),
+        pytest.param("def task():\n    return 1 / 0", ["ZeroDivisionError"], id="fails when called"),
+        pytest.param("def task(size: int):\n    pass", ["size", "--option size="], id="needs an option"),
+        pytest.param("import softpnet_that_is_not_there", ["softpnet_that_is_not_there"], id="import fails"),
+        pytest.param(
+            SPACE + "task = softpnet.Task(space=space, label=lambda c: c.sum(-1), name='bare')",
+            ["'bare' has no data", "data=...", "fit(images, labels, anchors)"],
+            id="no data",
+        ),
+        pytest.param(
+            SPACE + "task = softpnet.Task(space=space, label=lambda c: c.sum(-1), data=lambda streams: 3)",
+            ["data", "int", "expected", "softpnet.Data"],
+            id="data of the wrong type",
+        ),
+    ],
+)
+def test_a_broken_file_of_a_user_is_one_sentence(softpnet_here, tmp_path, text, parts):
+    (tmp_path / "broken.py").write_text(text)
+    code, _, error = softpnet_here("train", tmp_path / "broken.py", "--out", tmp_path / "run")
+    assert_one_sentence(code, error, *parts)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_that_is_not_there_is_one_sentence(softpnet_here, tmp_path):
+    code, _, error = softpnet_here("train", tmp_path / "nothing.py")
+    assert_one_sentence(code, error, "no file", "nothing.py", "defines `task`")
+
+
+def test_a_test_set_is_asked_for_before_training(softpnet_here, tmp_path):
+    untested = RULE.replace("anchors, tests)", "anchors, {})")
+    assert untested != RULE
+    (tmp_path / "untested.py").write_text(untested)
+    code, _, error = softpnet_here("train", tmp_path / "untested.py", "--epochs", 1, "--no-pictures", "--out", tmp_path / "run")
+    assert_one_sentence(code, error, "'two bars'", "test set")
+
+
+# Options of a user's task
+
+
+@pytest.mark.parametrize(
+    "declared, text, value",
+    [
+        ("size: int = 3", "size=4", 4),
+        ("size: float = 0.5", "size=0.25", 0.25),
+        ("size: bool = True", "size=no", False),
+        ("size: str = 'x'", "size=y=z", "y=z"),
+        ("size: Literal[4, 9] = 4", "size=9", 9),
+        ("size: int | None = None", "size=4", 4),
+        ("size=3", "size=4", 4),
+    ],
+)
+def test_an_option_of_a_user_s_task_arrives_in_its_declared_type(softpnet_here, tmp_path, declared, text, value):
+    (tmp_path / "typed.py").write_text(
+        "from typing import Literal\nimport softpnet\n"
+        f"def task({declared}):\n"
+        "    space = softpnet.ConceptSpace(slots=2, values=3)\n"
+        "    return softpnet.Task(space=space, label=lambda c: c.sum(-1), name=repr(size))\n"
+    )
+    code, _, error = softpnet_here("train", tmp_path / "typed.py", "--option", text)
+    assert_one_sentence(code, error, f"task {repr(value)!r} has no data")

@@ -1,0 +1,59 @@
+"""What README and docs show is run as it stands there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def python_blocks(page):
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+
+
+def test_the_readme_task_takes_at_most_20_lines_and_reads_digits(capsys):
+    (block,) = python_blocks("README.md")
+    assert len([line for line in block.splitlines() if line.strip()]) <= 20
+    namespace = {}
+    exec(block, namespace)
+    printed = capsys.readouterr().out
+    accuracy = float(re.search(r"'concept_accuracy': ([0-9.]+)", printed).group(1))
+    assert accuracy > 0.95
+
+
+@pytest.mark.parametrize("page", ["docs/your-own-task.md"])
+def test_the_page_runs(page, tmp_path):
+    namespace = {}
+    blocks = python_blocks(page)
+    assert len(blocks) >= 4
+    for block in blocks:
+        exec(block, namespace)
+    scores = namespace["model"].score(*namespace["made"].tests["test"])
+    assert scores["concept_accuracy"] > 0.95
+    assert namespace["space"].sizes == (3, 3, 2, 2)
+
+
+def test_the_first_block_is_a_file_that_the_command_line_trains(tmp_path):
+    import subprocess
+    import sys
+
+    path = tmp_path / "my_rule.py"
+    path.write_text(python_blocks("docs/your-own-task.md")[0])
+    command = [sys.executable, "-m", "softpnet.cli.main", "train", str(path), "--out", str(tmp_path / "run"), "--no-pictures"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "concept accuracy" in done.stdout
+
+
+def test_every_command_of_the_result_table_is_a_row():
+    from softpnet.experiments.rows import ROWS
+
+    shown = re.findall(r"^\| `([a-z-]+)`.*\| `softpnet (.*?)` \|$", (ROOT / "README.md").read_text(), flags=re.M)
+    assert shown == [(row.name, " ".join(row.command(0))) for row in ROWS]
+
+
+def test_local_links_lead_somewhere():
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for link in re.findall(r"\]\(([^)#:]+)[^):]*\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"
