@@ -1,4 +1,4 @@
-"""What a user hands in wrongly is refused before training starts, by one error that names it and says what to do."""
+"""Wrong input is refused before training starts, by one error that names it and says what to do."""
 
 import re
 
@@ -51,7 +51,7 @@ def add(c):
 
 
 def picture(values):
-    """Values `[...]` -> images `[..., 1, 16, 16]` with four bright rows at a place that depends on the value."""
+    """Values `[...]` -> images `[..., 1, 16, 16]`: four bright rows at a place that depends on the value."""
     bright = torch.arange(16)[:, None] // 4 == values[..., None, None, None]  # [..., 1, 16, 1]
     return bright.float().expand(*bright.shape[:-1], 16).clone()
 
@@ -71,7 +71,9 @@ def in_order(*parts):
     return "(?s)" + ".*".join(map(re.escape, parts))
 
 
-def assert_refused(*parts, error=InputError, task=None, images=IMAGES, labels=LABELS, anchors=ANCHORS, **settings):
+def assert_refused(
+    *parts, error=InputError, task=None, images=IMAGES, labels=LABELS, anchors=ANCHORS, **settings
+):
     """`fit` raises `error`, which says the parts in order, before anything is trained."""
     assert issubclass(error, SoftPNetError)
     forwards, steps = [], []
@@ -83,7 +85,9 @@ def assert_refused(*parts, error=InputError, task=None, images=IMAGES, labels=LA
 
 def test_the_input_that_the_refusals_start_from_is_fine():
     forwards = []
-    SoftPNet(adding(), encoder=lambda channels: Small(channels, forwards), **QUICK).fit(IMAGES, LABELS, ANCHORS)
+    SoftPNet(adding(), encoder=lambda channels: Small(channels, forwards), **QUICK).fit(
+        IMAGES, LABELS, ANCHORS
+    )
     assert forwards, "the spy that the refusals rely on sees no training"
 
 
@@ -95,9 +99,14 @@ def test_a_label_that_no_assignment_gives_is_named_with_its_examples(candidates)
     labels = LABELS.clone()
     labels[[3, 7]] = 99
     assert_refused(
-        "label 99", "empty feasible set", "'adding'", "example ids 3, 7)", "correct the labels or the rule",
-        labels=labels, candidates=candidates,
-    )  # fmt: skip
+        "label 99",
+        "empty feasible set",
+        "'adding'",
+        "example ids 3, 7)",
+        "correct the labels or the rule",
+        labels=labels,
+        candidates=candidates,
+    )
 
 
 @pytest.mark.parametrize("candidates", ["cache", "kbest", "auto"])
@@ -105,7 +114,14 @@ def test_a_label_vector_that_no_assignment_gives_is_named_with_its_examples(cand
     vectors = torch.stack([LABELS, CONCEPTS[:, 0]], dim=-1)
     vectors[5] = torch.tensor([0, 2])
     task = adding(label=lambda c: torch.stack([c.sum(-1), c[..., 0]], dim=-1))
-    assert_refused("label [0, 2]", "empty feasible set", "example ids 5)", task=task, labels=vectors, candidates=candidates)
+    assert_refused(
+        "label [0, 2]",
+        "empty feasible set",
+        "example ids 5)",
+        task=task,
+        labels=vectors,
+        candidates=candidates,
+    )
 
 
 def test_many_examples_with_an_infeasible_label_are_cut_short():
@@ -114,23 +130,33 @@ def test_many_examples_with_an_infeasible_label_are_cut_short():
 
 def test_a_label_function_that_returns_floats_is_refused():
     assert_refused(
-        "label function of task 'adding'", "torch.float32", "expected an integer tensor", ".long()",
-        error=TaskError, task=adding(label=lambda c: c.float().sum(-1)),
-    )  # fmt: skip
+        "label function of task 'adding'",
+        "torch.float32",
+        "expected an integer tensor",
+        ".long()",
+        error=TaskError,
+        task=adding(label=lambda c: c.float().sum(-1)),
+    )
 
 
 def test_a_label_function_that_returns_no_tensor_is_refused():
-    assert_refused("returns list", "expected an integer tensor", error=TaskError, task=adding(label=lambda c: [1]))
+    assert_refused(
+        "returns list", "expected an integer tensor", error=TaskError, task=adding(label=lambda c: [1])
+    )
 
 
 @pytest.mark.parametrize(
-    "label, shape", [(lambda c: c.sum(), "[]"), (lambda c: c.sum(0), "[2]"), (lambda c: c[:, :, None], "[64, 2, 1]")]
+    "label, shape",
+    [(lambda c: c.sum(), "[]"), (lambda c: c.sum(0), "[2]"), (lambda c: c[:, :, None], "[64, 2, 1]")],
 )
 def test_a_label_function_that_returns_the_wrong_shape_is_refused(label, shape):
     assert_refused(
-        f"maps rows of shape [64, 2] to {shape}", "expected [64] or [64, m]", "c[..., i]",
-        error=TaskError, task=adding(label=label),
-    )  # fmt: skip
+        f"maps rows of shape [64, 2] to {shape}",
+        "expected [64] or [64, m]",
+        "c[..., i]",
+        error=TaskError,
+        task=adding(label=label),
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,15 +169,21 @@ def test_a_label_function_that_returns_the_wrong_shape_is_refused(label, shape):
     ],
 )
 def test_a_label_function_that_is_not_vectorised_over_leading_dimensions_is_refused(label):
-    assert_refused("label function of task 'adding'", "[8, 8, k]", "c[..., i]", error=TaskError, task=adding(label=label))
+    assert_refused(
+        "label function of task 'adding'", "[8, 8, k]", "c[..., i]", error=TaskError, task=adding(label=label)
+    )
 
 
 def test_a_label_function_that_fails_on_a_batch_is_refused():
     def label(c):
-        return c.sum(-1) if c[0] == 0 else c.sum(-1)
+        return c.sum(-1) if c[0] == 0 else c[..., 0]
 
     assert_refused(
-        "failed on rows of shape [64, 2]", "whole batch", "c[..., 0] + c[..., 1]", error=TaskError, task=adding(label=label)
+        "failed on rows of shape [64, 2]",
+        "whole batch",
+        "c[..., 0] + c[..., 1]",
+        error=TaskError,
+        task=adding(label=label),
     )
 
 
@@ -166,7 +198,9 @@ def test_a_label_function_that_differs_between_two_calls_is_refused():
 
 
 def test_float_labels_are_refused():
-    assert_refused("labels are torch.float32 [16]", "expected an integer tensor", "labels.long()", labels=LABELS.float())
+    assert_refused(
+        "labels are torch.float32 [16]", "expected an integer tensor", "labels.long()", labels=LABELS.float()
+    )
 
 
 def test_labels_that_are_no_tensor_are_refused():
@@ -179,7 +213,9 @@ def test_another_number_of_labels_than_examples_is_refused():
 
 @pytest.mark.parametrize("candidates", ["cache", "kbest", "auto"])
 def test_label_vectors_for_a_rule_that_gives_numbers_are_refused(candidates):
-    assert_refused("labels have shape [16, 1]", "the rule gives [N]", labels=LABELS[:, None], candidates=candidates)
+    assert_refused(
+        "labels have shape [16, 1]", "the rule gives [N]", labels=LABELS[:, None], candidates=candidates
+    )
 
 
 def test_label_vectors_for_a_rule_that_gives_numbers_are_refused_where_nothing_is_listed():
@@ -188,7 +224,12 @@ def test_label_vectors_for_a_rule_that_gives_numbers_are_refused_where_nothing_i
     task = adding(space=space)
     images = picture(CONCEPTS[:, :1].expand(-1, 13))
     assert_refused(
-        "labels have shape [16, 1]", "the rule gives", task=task, images=images, labels=LABELS[:, None], candidates="kbest"
+        "labels have shape [16, 1]",
+        "the rule gives",
+        task=task,
+        images=images,
+        labels=LABELS[:, None],
+        candidates="kbest",
     )
 
 
@@ -203,9 +244,13 @@ def test_rows_whose_stored_label_is_not_the_rule_s_are_refused():
     labels = add(SPACE.all())
     labels[4] = 0
     assert_refused(
-        "cached row [1, 1]", "stored with label 0", "'adding' gives 2", "make the cache again",
-        error=TaskError, task=rows_of(SPACE.all(), NO_LABELS, labels),
-    )  # fmt: skip
+        "cached row [1, 1]",
+        "stored with label 0",
+        "'adding' gives 2",
+        "make the cache again",
+        error=TaskError,
+        task=rows_of(SPACE.all(), NO_LABELS, labels),
+    )
 
 
 @pytest.mark.parametrize("candidates", ["cache", "auto"])
@@ -213,46 +258,66 @@ def test_a_cache_file_written_under_another_rule_is_refused(tmp_path, candidates
     multiplying = adding(label=lambda c: c[..., 0] * c[..., 1])
     Cache.of(multiplying, torch.Generator().manual_seed(0)).save(tmp_path / "rows.safetensors")
     stored = read_rows(tmp_path / "rows.safetensors")
-    SoftPNet(adding(label=multiplying.label, rows=lambda g: stored), encoder=Small, candidates=candidates, **QUICK).fit(
-        IMAGES, multiplying.label(CONCEPTS), ANCHORS
-    )
+    SoftPNet(
+        adding(label=multiplying.label, rows=lambda g: stored), encoder=Small, candidates=candidates, **QUICK
+    ).fit(IMAGES, multiplying.label(CONCEPTS), ANCHORS)
     assert_refused(
-        "cached row", "stored with label", "the rule of task 'adding' gives", "make the cache again with this rule",
-        error=TaskError, task=adding(rows=lambda g: stored), candidates=candidates,
-    )  # fmt: skip
+        "cached row",
+        "stored with label",
+        "the rule of task 'adding' gives",
+        "make the cache again with this rule",
+        error=TaskError,
+        task=adding(rows=lambda g: stored),
+        candidates=candidates,
+    )
 
 
 def test_another_number_of_stored_labels_than_rows_is_refused():
-    assert_refused("3", "labels", "9", "rows", error=TaskError, task=rows_of(SPACE.all(), NO_LABELS, torch.arange(3)))
+    assert_refused(
+        "3", "labels", "9", "rows", error=TaskError, task=rows_of(SPACE.all(), NO_LABELS, torch.arange(3))
+    )
 
 
 def test_rows_outside_the_space_are_refused():
     assert_refused(
-        "cached row [0, 3]", "outside the space of task 'adding'", "expected", "[3, 3]",
-        error=TaskError, task=rows_of(torch.tensor([[0, 1], [0, 3]]), NO_LABELS),
-    )  # fmt: skip
+        "cached row [0, 3]",
+        "outside the space of task 'adding'",
+        "expected",
+        "[3, 3]",
+        error=TaskError,
+        task=rows_of(torch.tensor([[0, 1], [0, 3]]), NO_LABELS),
+    )
 
 
 def test_negative_rows_are_refused():
-    assert_refused("cached row [-1, 1]", "outside", error=TaskError, task=rows_of(torch.tensor([[-1, 1]]), NO_LABELS))
+    assert_refused(
+        "cached row [-1, 1]", "outside", error=TaskError, task=rows_of(torch.tensor([[-1, 1]]), NO_LABELS)
+    )
 
 
 @pytest.mark.parametrize("rows", [torch.zeros(4, 3), torch.zeros(0, 2), torch.zeros(4)])
 def test_rows_of_the_wrong_shape_are_refused(rows):
-    assert_refused(f"shape {list(rows.shape)}", "expected [M, 2]", error=TaskError, task=rows_of(rows.long(), NO_LABELS))
+    assert_refused(
+        f"shape {list(rows.shape)}", "expected [M, 2]", error=TaskError, task=rows_of(rows.long(), NO_LABELS)
+    )
 
 
 def test_rows_called_complete_for_a_label_that_none_has_are_refused():
     assert_refused(
-        "complete for label 9", "none has it", "leave it out",
-        error=TaskError, task=rows_of(SPACE.all(), complete=torch.tensor([0, 9])),
-    )  # fmt: skip
+        "complete for label 9",
+        "none has it",
+        "leave it out",
+        error=TaskError,
+        task=rows_of(SPACE.all(), complete=torch.tensor([0, 9])),
+    )
 
 
 def test_a_file_that_is_no_cache_is_refused(tmp_path):
     path = tmp_path / "rows.safetensors"
     path.write_bytes(b"not a cache")
-    with pytest.raises(InputError, match=in_order(str(path), "not a cache file", "expected safetensors with rows, labels")):
+    with pytest.raises(
+        InputError, match=in_order(str(path), "not a cache file", "expected safetensors with rows, labels")
+    ):
         read_rows(path)
 
 
@@ -265,19 +330,26 @@ def test_a_missing_cache_file_is_refused(tmp_path):
 def test_a_space_too_large_to_enumerate_without_rows_says_to_use_kbest(candidates):
     space = ConceptSpace(slots=13, values=3)
     assert_refused(
-        "1,594,323 assignments", "too many", "1,000,000", "rows=...", "candidates='kbest'",
+        "1,594,323 assignments",
+        "too many",
+        "1,000,000",
+        "rows=...",
+        "candidates='kbest'",
         error=TaskError,
         task=adding(space=space, label=lambda c: c.sum(-1)),
         images=picture(CONCEPTS[:, :1].expand(-1, 13)),
         labels=13 * CONCEPTS[:, 0],
         candidates=candidates,
-    )  # fmt: skip
+    )
 
 
 def test_kbest_needs_no_rows_where_the_space_is_too_large():
     task = adding(space=ConceptSpace(slots=13, values=3), label=lambda c: c.sum(-1))
     model = SoftPNet(task, encoder=Small, candidates="kbest", pool=8, **QUICK)
-    assert model.fit(picture(CONCEPTS[:, :1].expand(-1, 13)), 13 * CONCEPTS[:, 0], ANCHORS).epochs[0]["found"] >= 0
+    assert (
+        model.fit(picture(CONCEPTS[:, :1].expand(-1, 13)), 13 * CONCEPTS[:, 0], ANCHORS).epochs[0]["found"]
+        >= 0
+    )
 
 
 # Anchors
@@ -285,40 +357,54 @@ def test_kbest_needs_no_rows_where_the_space_is_too_large():
 
 def test_a_missing_anchor_is_named():
     assert_refused(
-        "'concept' has no anchor for '1'", "expected one labelled image per concept",
+        "'concept' has no anchor for '1'",
+        "expected one labelled image per concept",
         anchors=Anchors(ANCHORS.images[[0, 2]], torch.tensor([0, 2])),
-    )  # fmt: skip
+    )
 
 
 def test_two_anchors_of_one_concept_are_named():
     assert_refused(
-        "anchors 1 and 2", "'concept'", "both show concept '2'", "expected exactly one anchor per concept", "drop one",
+        "anchors 1 and 2",
+        "'concept'",
+        "both show concept '2'",
+        "expected exactly one anchor per concept",
+        "drop one",
         anchors=Anchors(ANCHORS.images, torch.tensor([0, 2, 2])),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("concept", [3, -1])
 def test_an_anchor_of_a_concept_outside_the_space_is_named(concept):
     assert_refused(
-        "anchor 2 of group 'concept'", str(concept), "outside the space", "expected one of its 3 primitives", "'0' .. '2'",
+        "anchor 2 of group 'concept'",
+        str(concept),
+        "outside the space",
+        "expected one of its 3 primitives",
+        "'0' .. '2'",
         anchors=Anchors(ANCHORS.images, torch.tensor([0, 1, concept])),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("concepts", [[[0, 0], [0, 1], [1, 0], [0, 2]], [0, 1, 2, 4], [0, 1, 2, -1]])
 def test_an_anchor_outside_a_space_of_two_attributes_is_named(concepts):
     task = adding(space=ConceptSpace(slots=1, values=(2, 2)), label=lambda c: c.sum(-1))
     assert_refused(
-        "anchor 3 of group 'concept'", "outside the space", "4 primitives", "'0 0' .. '1 1'",
+        "anchor 3 of group 'concept'",
+        "outside the space",
+        "4 primitives",
+        "'0 0' .. '1 1'",
         task=task,
         images=IMAGES[:, :1],
         labels=LABELS.clamp_max(2),
         anchors=Anchors(picture(torch.arange(4)), torch.tensor(concepts)),
-    )  # fmt: skip
+    )
 
 
 def test_an_anchor_of_a_fractional_concept_is_named():
-    assert_refused("anchor 1", "1.5", "outside the space", anchors=Anchors(ANCHORS.images, torch.tensor([0, 1.5, 2])))
+    assert_refused(
+        "anchor 1", "1.5", "outside the space", anchors=Anchors(ANCHORS.images, torch.tensor([0, 1.5, 2]))
+    )
 
 
 def test_another_number_of_anchor_concepts_than_images_is_refused():
@@ -336,12 +422,16 @@ def test_anchors_of_other_groups_are_refused():
 def test_anchors_of_several_groups_must_come_by_name():
     task = adding(space=ConceptSpace(Group([0], 3, name="left"), Group([1], 3, name="right")))
     assert_refused("['left', 'right']", "dict by group name", task=task)
-    assert_refused("given for groups ['left']", "expected ['left', 'right']", task=task, anchors={"left": ANCHORS})
+    assert_refused(
+        "given for groups ['left']", "expected ['left', 'right']", task=task, anchors={"left": ANCHORS}
+    )
 
 
 def test_anchor_images_of_another_size_are_refused():
     anchors = Anchors(torch.zeros(3, 1, 8, 8), torch.arange(3))
-    assert_refused("anchor images of group 'concept'", "[1, 8, 8]", "the images have [1, 16, 16]", anchors=anchors)
+    assert_refused(
+        "anchor images of group 'concept'", "[1, 8, 8]", "the images have [1, 16, 16]", anchors=anchors
+    )
 
 
 def test_anchor_images_of_the_wrong_rank_or_type_are_refused():
@@ -354,14 +444,22 @@ def test_anchor_images_of_the_wrong_rank_or_type_are_refused():
 def test_nan_in_an_anchor_is_named():
     images = ANCHORS.images.clone()
     images[2, 0, 3, 4] = torch.nan
-    assert_refused("anchor images of group 'concept'", "NaN", "1 of them", "number 2", anchors=Anchors(images, torch.arange(3)))
+    assert_refused(
+        "anchor images of group 'concept'",
+        "NaN",
+        "1 of them",
+        "number 2",
+        anchors=Anchors(images, torch.arange(3)),
+    )
 
 
 # Images and encoders
 
 
 def test_images_of_the_wrong_rank_are_refused():
-    assert_refused("images have rank 4", "[16, 1, 16, 16]", "expected [N, n, C, H, W]", "unsqueeze", images=IMAGES[:, 0])
+    assert_refused(
+        "images have rank 4", "[16, 1, 16, 16]", "expected [N, n, C, H, W]", "unsqueeze", images=IMAGES[:, 0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -390,17 +488,26 @@ def test_another_number_of_slots_is_refused(slots):
 
 def test_images_too_small_for_the_encoder_are_refused():
     assert_refused(
-        "1x8x8", "do not fit the encoder of group 'concept'", "resize the images or pass an encoder",
-        images=torch.zeros(16, 2, 1, 8, 8), anchors=Anchors(torch.zeros(3, 1, 8, 8), torch.arange(3)), encoder=None,
-    )  # fmt: skip
+        "1x8x8",
+        "do not fit the encoder of group 'concept'",
+        "resize the images or pass an encoder",
+        images=torch.zeros(16, 2, 1, 8, 8),
+        anchors=Anchors(torch.zeros(3, 1, 8, 8), torch.arange(3)),
+        encoder=None,
+    )
 
 
 @pytest.mark.parametrize(
-    "encoder, shape", [(nn.Conv2d(1, 2, 3), "[2, 2, 14, 14]"), (nn.Flatten(0), "[512]"), (nn.Flatten(2), "[2, 1, 256]")]
+    "encoder, shape",
+    [(nn.Conv2d(1, 2, 3), "[2, 2, 14, 14]"), (nn.Flatten(0), "[512]"), (nn.Flatten(2), "[2, 1, 256]")],
 )
 def test_an_encoder_that_gives_no_vectors_is_refused(encoder, shape):
     assert_refused(
-        "encoder of group 'concept' maps [2, 1, 16, 16]", f"to {shape}", "expected [2, D]", "nn.Flatten()", encoder=encoder
+        "encoder of group 'concept' maps [2, 1, 16, 16]",
+        f"to {shape}",
+        "expected [2, D]",
+        "nn.Flatten()",
+        encoder=encoder,
     )
 
 
@@ -417,13 +524,17 @@ def test_encoders_by_name_that_leave_one_out_are_refused():
 def test_pixels_that_are_no_numbers_are_named(value):
     images = IMAGES.clone()
     images[5, 1, 0, 3, 3] = images[9, 0, 0, 0, 0] = value
-    assert_refused("images hold NaN or infinite pixels", "2 of them", "number 5", "clean or drop", images=images)
+    assert_refused(
+        "images hold NaN or infinite pixels", "2 of them", "number 5", "clean or drop", images=images
+    )
 
 
 # Settings and names
 
 
-@pytest.mark.parametrize("name", ["kept", "pool", "epochs", "batch_size", "episodes", "draw_factor", "walk_every"])
+@pytest.mark.parametrize(
+    "name", ["kept", "pool", "epochs", "batch_size", "episodes", "draw_factor", "walk_every"]
+)
 @pytest.mark.parametrize("value", [0, -1])
 def test_counts_below_one_are_refused(name, value):
     assert_refused(f"setting {name} is {value}", "expected at least 1", **{name: value})
@@ -439,7 +550,9 @@ def test_rates_and_temperatures_must_be_above_zero(name, value):
     assert_refused(f"setting {name} is {value}", "expected above 0", **{name: value})
 
 
-@pytest.mark.parametrize("name", ["halve_every", "warmup_steps", "weight_delay", "weight_ramp", "weight", "weight_decay"])
+@pytest.mark.parametrize(
+    "name", ["halve_every", "warmup_steps", "weight_delay", "weight_ramp", "weight", "weight_decay"]
+)
 def test_delays_and_weights_must_not_be_negative(name):
     assert_refused(f"setting {name} is -1", "expected 0 or more", **{name: -1})
 
@@ -450,7 +563,9 @@ def test_a_count_that_is_no_whole_number_is_refused(value):
 
 
 def test_unknown_candidates_and_targets_list_the_valid_ones():
-    assert_refused("setting candidates is 'solver'", "expected one of cache, kbest, auto", candidates="solver")
+    assert_refused(
+        "setting candidates is 'solver'", "expected one of cache, kbest, auto", candidates="solver"
+    )
     assert_refused("setting target is 'hard'", "expected one of soft, best", target="hard")
 
 
@@ -458,17 +573,28 @@ def test_an_unknown_setting_lists_the_valid_ones():
     assert_refused("unknown setting 'epoch'", "epochs", "batch_size", "candidates", "weight_ramp", epoch=3)
 
 
+@pytest.mark.parametrize(
+    "name, value", [("device", "abacus"), ("precision", "3"), ("threads", 0), ("processes", 0)]
+)
+def test_hardware_that_cannot_be_is_refused(name, value):
+    assert_refused(name, repr(value), "expected", **{name: value})
+
+
 def test_an_unknown_method_lists_the_valid_ones():
     assert_refused("unknown method 'magic'", "the methods are", "softpnet", method="magic")
 
 
 def test_an_unknown_task_lists_the_valid_ones():
-    with pytest.raises(InputError, match=in_order("'mnist'", "kand_logic", "mnist_evenodd", "visual_sudoku", ".py file")):
+    with pytest.raises(
+        InputError, match=in_order("'mnist'", "kand_logic", "mnist_evenodd", "visual_sudoku", ".py file")
+    ):
         tasks.load("mnist")
 
 
 def test_an_unknown_task_option_lists_the_valid_ones():
-    with pytest.raises(InputError, match=in_order("kand_logic has no option 'color'", "crop", "train", "cached", "split")):
+    with pytest.raises(
+        InputError, match=in_order("kand_logic has no option 'color'", "crop", "train", "cached", "split")
+    ):
         tasks.load("kand_logic", {"color": "1"})
 
 
@@ -491,7 +617,9 @@ def test_a_wrong_value_of_a_task_option_names_what_is_expected(name, options, pa
 def test_predict_before_fit_says_to_call_fit():
     model = SoftPNet(adding(), encoder=Small, **QUICK)
     for ask in (model.predict, model.embed, lambda images: model.score(images, LABELS)):
-        with pytest.raises(InputError, match=in_order("not trained yet", "call fit(images, labels, anchors) first")):
+        with pytest.raises(
+            InputError, match=in_order("not trained yet", "call fit(images, labels, anchors) first")
+        ):
             ask(IMAGES)
 
 
@@ -549,7 +677,9 @@ def test_an_example_that_makes_the_loss_nan_stops_the_run_in_its_step_and_is_nam
     images[11] *= 10
     settings = QUICK | {"batch_size": 4, "candidates": candidates, "target": target, "encoder": BrokenBy}
     model = SoftPNet(adding(), **settings)
-    with pytest.raises(TrainingError, match=in_order("nan", "epoch 1, step", "look at these examples")) as caught:
+    with pytest.raises(
+        TrainingError, match=in_order("nan", "epoch 1, step", "look at these examples")
+    ) as caught:
         model.fit(images, LABELS, ANCHORS, progress=steps.append)
     assert 11 in ids_in(caught.value) and len(ids_in(caught.value)) == 4
     assert f"step {len(steps) + 1}," in str(caught.value)
@@ -558,7 +688,9 @@ def test_an_example_that_makes_the_loss_nan_stops_the_run_in_its_step_and_is_nam
 def test_a_loss_that_diverges_stops_the_run_in_that_step_and_names_the_batch(tmp_path):
     steps = []
     model = SoftPNet(adding(), encoder=Small, **QUICK | {"warmup_steps": 0, "learning_rate": 1e30})
-    with pytest.raises(TrainingError, match=in_order("nan", "epoch 1, step 2", "lower learning_rate")) as caught:
+    with pytest.raises(
+        TrainingError, match=in_order("nan", "epoch 1, step 2", "lower learning_rate")
+    ) as caught:
         model.fit(IMAGES, LABELS, ANCHORS, run=tmp_path / "run", progress=steps.append)
     assert len(steps) == 1
     assert len(set(ids_in(caught.value))) == 8 and set(ids_in(caught.value)) < set(range(16))
@@ -567,5 +699,7 @@ def test_a_loss_that_diverges_stops_the_run_in_that_step_and_names_the_batch(tmp
 
 def test_a_loss_that_diverges_while_warming_up_names_the_warm_up_step():
     model = SoftPNet(adding(), encoder=Small, **QUICK | {"warmup_steps": 3, "learning_rate": 1e30})
-    with pytest.raises(TrainingError, match=in_order("nan", "warm-up step 2", "anchors", "lower learning_rate")):
+    with pytest.raises(
+        TrainingError, match=in_order("nan", "warm-up step 2", "anchors", "lower learning_rate")
+    ):
         model.fit(IMAGES, LABELS, ANCHORS)

@@ -11,7 +11,18 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from softpnet import Anchors, ConceptSpace, Group, InputError, Settings, SoftPNet, Task, TrainingError, learner, tasks
+from softpnet import (
+    Anchors,
+    ConceptSpace,
+    Group,
+    InputError,
+    Settings,
+    SoftPNet,
+    Task,
+    TrainingError,
+    learner,
+    tasks,
+)
 
 QUICK = Settings(epochs=1, warmup_steps=1, episodes=2, copies=1, batch_size=8)
 
@@ -21,7 +32,9 @@ class Small(nn.Module):
 
     def __init__(self, channels=1, size=4, dropout=0.0):
         super().__init__()
-        self.net = nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Dropout(dropout), nn.Linear(16 * channels, size))
+        self.net = nn.Sequential(
+            nn.AvgPool2d(4), nn.Flatten(), nn.Dropout(dropout), nn.Linear(16 * channels, size)
+        )
 
     def forward(self, images):
         return self.net(images)
@@ -39,7 +52,7 @@ def add(c):
 
 
 def picture(values):
-    """Values `[...]` -> images `[..., 1, 16, 16]` with four bright rows at a place that depends on the value."""
+    """Values `[...]` -> images `[..., 1, 16, 16]`: four bright rows at a place that depends on the value."""
     bright = torch.arange(16)[:, None] // 4 == values[..., None, None, None]  # [..., 1, 16, 1]
     return bright.float().expand(*bright.shape[:-1], 16).clone()
 
@@ -51,7 +64,10 @@ NOISE = torch.rand(IMAGES.shape, generator=torch.Generator().manual_seed(1))
 
 
 def adding(**changes):
-    return Task(**{"space": ConceptSpace(slots=2, values=3), "label": add, "name": "adding", "settings": QUICK} | changes)
+    return Task(
+        **{"space": ConceptSpace(slots=2, values=3), "label": add, "name": "adding", "settings": QUICK}
+        | changes
+    )
 
 
 def fitted(task=None, run=None, progress=None, **settings):
@@ -80,16 +96,24 @@ def test_predict_gives_concepts_the_rule_s_label_and_probabilities():
 
 def test_a_concept_s_probability_falls_with_the_squared_distance_to_its_prototype():
     model = fitted()
-    distances = torch.cdist(model.embed(NOISE)[0], model.prototypes()[0].expand(16, -1, -1)).square()  # [N, n, P]
+    distances = torch.cdist(
+        model.embed(NOISE)[0], model.prototypes()[0].expand(16, -1, -1)
+    ).square()  # [N, n, P]
     torch.testing.assert_close(model.predict(NOISE).probabilities, torch.softmax(-distances, dim=-1))
 
 
 def test_training_reads_separable_pictures_perfectly():
     model = fitted(epochs=5, learning_rate=0.01)
     assert model.score(IMAGES, LABELS, CONCEPTS) == {
-        "concept_accuracy": 1, "concept_f1": 1, "primitive_accuracy": 1, "primitive_f1": 1, "collapse": 0,
-        "label_accuracy": 1, "label_f1": 1, "gap": 0,
-    }  # fmt: skip
+        "concept_accuracy": 1,
+        "concept_f1": 1,
+        "primitive_accuracy": 1,
+        "primitive_f1": 1,
+        "collapse": 0,
+        "label_accuracy": 1,
+        "label_f1": 1,
+        "gap": 0,
+    }
 
 
 def test_score_is_the_share_of_right_labels_and_concepts():
@@ -101,7 +125,9 @@ def test_score_is_the_share_of_right_labels_and_concepts():
     assert scores["label_accuracy"] == pytest.approx(right_labels)
     assert scores["concept_accuracy"] == pytest.approx(right_concepts)
     assert scores["gap"] == pytest.approx(right_labels - right_concepts)
-    assert 0 < right_concepts < 1, "the pictures of this test are too easy or too hard to tell a share from a constant"
+    assert 0 < right_concepts < 1, (
+        "the pictures of this test are too easy or too hard to tell a share from a constant"
+    )
 
 
 def test_score_without_true_concepts_says_nothing_about_concepts():
@@ -158,7 +184,9 @@ def test_groups_of_different_sizes_over_the_same_and_other_slots_are_read(slots,
 
     found = model.predict(picture(shown))
     assert found.probabilities.shape == (32, 3, 4)
-    assert (found.probabilities[:, 0, 2:] == 0).all(), "a value that the concept does not have got probability"
+    assert (found.probabilities[:, 0, 2:] == 0).all(), (
+        "a value that the concept does not have got probability"
+    )
     assert (found.probabilities[:, 1:] > 0).all()
     torch.testing.assert_close(found.probabilities.sum(-1), torch.ones(32, 3))
     assert [tuple(p.shape) for p in model.prototypes()] == [(2, 8), (4, 8)]
@@ -179,7 +207,9 @@ def test_two_groups_save_and_load(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "encoder", [built(7), lambda channels: Small(channels, 7), {"concept": built(7)}], ids=["module", "factory", "dict"]
+    "encoder",
+    [built(7), lambda channels: Small(channels, 7), {"concept": built(7)}],
+    ids=["module", "factory", "dict"],
 )
 def test_a_module_a_factory_and_a_dict_by_name_are_encoders(encoder):
     model = fitted(encoder=encoder)
@@ -189,13 +219,18 @@ def test_a_module_a_factory_and_a_dict_by_name_are_encoders(encoder):
 
 def test_a_dict_gives_each_group_its_own_encoder():
     space = ConceptSpace(Group([0], 3, name="left"), Group([1], 3, name="right"))
-    model = SoftPNet(adding(space=space), encoder={"left": built(3), "right": lambda channels: Small(channels, 5)})
+    model = SoftPNet(
+        adding(space=space), encoder={"left": built(3), "right": lambda channels: Small(channels, 5)}
+    )
     model.fit(IMAGES, LABELS, {"left": ANCHORS, "right": ANCHORS})
     assert [tuple(p.shape) for p in model.prototypes()] == [(3, 3), (3, 5)]
 
 
 def test_a_factory_is_told_the_number_of_channels():
-    images, anchors = IMAGES.expand(-1, -1, 3, -1, -1), Anchors(ANCHORS.images.expand(-1, 3, -1, -1), ANCHORS.concepts)
+    images, anchors = (
+        IMAGES.expand(-1, -1, 3, -1, -1),
+        Anchors(ANCHORS.images.expand(-1, 3, -1, -1), ANCHORS.concepts),
+    )
     told = []
 
     def encoder(channels):
@@ -273,7 +308,11 @@ def test_the_global_random_generators_are_untouched_by_fit(dropout):
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 @pytest.mark.parametrize("candidates", ["cache", "kbest", "auto"])
 def test_the_same_seed_gives_the_same_weights_bit_for_bit_whatever_was_drawn_before(candidates, dropout):
-    settings = {"seed": 3, "candidates": candidates, "encoder": lambda channels: Small(channels, dropout=dropout)}
+    settings = {
+        "seed": 3,
+        "candidates": candidates,
+        "encoder": lambda channels: Small(channels, dropout=dropout),
+    }
     first = weights(fitted(**settings))
     torch.rand(5)  # whoever shares the global generator
     assert same(first, weights(fitted(**settings)))
@@ -355,7 +394,9 @@ def test_a_user_s_encoder_must_be_handed_in_again(tmp_path):
 
 
 def test_a_task_built_in_python_must_be_handed_in_again(saved):
-    with pytest.raises(InputError, match=r"(?s)built in Python \('adding'\).*SoftPNet\.load\(folder, task=task\)"):
+    with pytest.raises(
+        InputError, match=r"(?s)built in Python \('adding'\).*SoftPNet\.load\(folder, task=task\)"
+    ):
         SoftPNet.load(saved[0])
 
 
@@ -376,7 +417,11 @@ def test_a_task_from_a_file_is_found_again_with_its_options(tmp_path):
 
 @pytest.mark.parametrize(
     "space",
-    [ConceptSpace(Group([0, 1], 3, name="digit")), ConceptSpace(slots=2, values=4), ConceptSpace(slots=2, values=2)],
+    [
+        ConceptSpace(Group([0, 1], 3, name="digit")),
+        ConceptSpace(slots=2, values=4),
+        ConceptSpace(slots=2, values=2),
+    ],
     ids=["group name", "more values", "fewer values"],
 )
 def test_a_task_that_is_not_the_model_s_is_refused(saved, space):
@@ -429,12 +474,24 @@ def test_a_missing_model_or_folder_is_refused(copied):
 
 def test_a_run_folder_holds_the_configuration_the_epochs_and_the_model(saved):
     folder, model = saved
-    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "epochs.jsonl", "model.safetensors"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "config.json",
+        "epochs.jsonl",
+        "model.safetensors",
+    ]
     config = json.loads((folder / "config.json").read_text())
-    assert (config["task"], config["method"], config["seed"], config["image_shape"]) == ("adding", "softpnet", 5, [1, 16, 16])
+    assert (config["task"], config["method"], config["seed"], config["image_shape"]) == (
+        "adding",
+        "softpnet",
+        5,
+        [1, 16, 16],
+    )
     assert config["settings"]["epochs"] == 2 and config["settings"]["batch_size"] == 8
     assert set(config["settings"]) == set(Settings.__dataclass_fields__)
-    assert config["versions"]["torch"] == torch.__version__.split("+")[0] or config["versions"]["torch"] == torch.__version__
+    assert (
+        config["versions"]["torch"] == torch.__version__.split("+")[0]
+        or config["versions"]["torch"] == torch.__version__
+    )
     lines = [json.loads(line) for line in (folder / "epochs.jsonl").read_text().splitlines()]
     assert lines == model.epochs
     assert [line["epoch"] for line in lines] == [1, 2]
@@ -453,7 +510,12 @@ def test_the_configuration_and_finished_epochs_are_on_disk_while_training(tmp_pa
 
     def look(step):
         epochs = tmp_path / "run" / "epochs.jsonl"
-        seen.append(((tmp_path / "run" / "config.json").exists(), len(epochs.read_text().splitlines()) if epochs.exists() else 0))
+        seen.append(
+            (
+                (tmp_path / "run" / "config.json").exists(),
+                len(epochs.read_text().splitlines()) if epochs.exists() else 0,
+            )
+        )
 
     fitted(run=tmp_path / "run", epochs=3, progress=look)  # two steps per epoch
     assert seen == [(True, 0), (True, 0), (True, 1), (True, 1), (True, 2), (True, 2)]

@@ -82,7 +82,7 @@ def curves(path: Path, epochs: Sequence[Mapping[str, float | None]]) -> None:
             axes.set_title({"gamma": "gamma γ", "weight": "weight λ"}.get(panel, panel))
             axes.set(xlabel="epoch", xlim=(0.5, len(epochs) + 0.5))
             for j, (key, y) in enumerate(lines.items()):
-                size = 2.5 if len(y) < 15 else 1.5  # as wide as the line: only lone values show as dots
+                size = 2.5 if len(y) < 15 else 1.1  # hidden in the line; only lone values show as dots
                 drawn = axes.plot(range(1, len(y) + 1), y, marker="o", mew=0, ms=size, label=key)
                 drawn[0].set(color=COLOURS[2 * j % 10], linestyle=("-", "--", ":")[j % 3])
             if len(lines) > 1:

@@ -34,7 +34,7 @@ def label(c):
 
 
 def picture(values, noise=0.0, generator=None):
-    """Values [...] -> images [..., 1, 16, 16] with four bright rows at a place that depends on the value."""
+    """Values [...] -> images [..., 1, 16, 16] with four bright rows."""
     bright = torch.arange(16)[:, None] // 4 == values[..., None, None, None]
     images = bright.float().expand(*bright.shape[:-1], 16).clone()
     return images + noise * torch.randn(images.shape, generator=generator) if noise else images
@@ -73,7 +73,13 @@ def environment(**changes):
 def softpnet(*arguments, cwd=None):
     """Run `softpnet ...` in a process of its own."""
     return subprocess.run(
-        command(*arguments), cwd=cwd, env=environment(), capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
+        command(*arguments),
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
     )
 
 
@@ -87,7 +93,7 @@ def assert_one_sentence(code, error, *parts):
 
 @pytest.fixture
 def softpnet_here(monkeypatch, capfd):
-    """Run `softpnet ...` in this process, which has paid for importing torch already: exit code, stdout, stderr.
+    """Run `softpnet ...` in this process, which has torch already: exit code, stdout, stderr.
 
     An exception that the command line does not turn into an exit fails the test.
     """
@@ -99,7 +105,8 @@ def softpnet_here(monkeypatch, capfd):
             with pytest.raises(SystemExit) as left:
                 main()
         except KeyboardInterrupt:
-            pytest.fail("KeyboardInterrupt left the command line")  # let through, it would end the whole test run
+            # Let through, it would end the whole test run.
+            pytest.fail("KeyboardInterrupt left the command line")
         return (left.value.code or 0, *capfd.readouterr())
 
     return run
@@ -116,14 +123,16 @@ def home(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(home):
     """`softpnet train my_rule.py` from start to end, not on a terminal."""
-    done = softpnet("train", "my_rule.py", "--epochs", 2, "--seed", 3, "--learning-rate", 0.01, "--out", "run", cwd=home)
+    done = softpnet(
+        "train", "my_rule.py", "--epochs", 2, "--seed", 3, "--learning-rate", 0.01, "--out", "run", cwd=home
+    )
     assert done.returncode == 0, done.stderr
     return home / "run", done
 
 
 @pytest.fixture(scope="module")
 def interrupted(home):
-    """A long training on a terminal, stopped by Ctrl-C in its third epoch: folder, exit code, stdout, screen."""
+    """A long training on a terminal, stopped by Ctrl-C: folder, exit code, stdout, screen."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         command("train", "my_rule.py", "--epochs", 100_000, "--no-pictures", "--out", "interrupted"),
@@ -211,7 +220,9 @@ def test_help_and_lists_never_import_torch(arguments):
         "heavy = {'torch', 'lightning_fabric', 'matplotlib', 'sklearn', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -228,7 +239,9 @@ def test_tasks_and_methods_are_listed_with_what_they_are(what, folder):
 
 def test_an_unknown_option_lists_the_valid_ones(helps):
     done = softpnet("train", "kand_logic", "--epoch", 3)
-    assert_one_sentence(done.returncode, done.stderr, "unknown option '--epoch'", "--seed", "--epochs", "--kept", "--device")
+    assert_one_sentence(
+        done.returncode, done.stderr, "unknown option '--epoch'", "--seed", "--epochs", "--kept", "--device"
+    )
     listed = set(re.findall(r"--[a-z-]+", done.stderr.split("the options are")[1]))
     real = set(re.findall(r"--[a-z-]+", helps["train"][0].stdout))
     assert listed <= real, "an option is listed that does not exist"
@@ -257,9 +270,11 @@ def test_values_out_of_range_are_one_sentence(softpnet_here, home):
     [["--device", "abacus"], ["--precision", "3"], ["--threads", "0"], ["--processes", "0"]],
     ids=" ".join,
 )
-def test_hardware_that_is_not_there_is_one_sentence(softpnet_here, home, arguments):
+def test_hardware_that_cannot_be_is_refused_without_a_traceback(softpnet_here, home, arguments):
     code, _, error = softpnet_here("train", home / "my_rule.py", *arguments, "--out", home / "never")
-    assert_one_sentence(code, error, arguments[0].strip("-"), arguments[1], "expected")
+    assert code == 2 and "Traceback" not in error
+    assert arguments[0].strip("-") in error and arguments[1] in error
+    assert not (home / "never").exists()
 
 
 def test_an_unknown_task_lists_the_built_in_ones(softpnet_here):
@@ -281,23 +296,39 @@ def test_task_options_are_checked(softpnet_here, home):
 
 def test_a_user_s_file_trains_end_to_end_into_a_run_folder(trained):
     folder, _ = trained
-    for name in ("config.json", "epochs.jsonl", "metrics.json", "model.safetensors", "learned.png", "learned.svg", "curves.png"):
+    for name in (
+        "config.json",
+        "epochs.jsonl",
+        "metrics.json",
+        "model.safetensors",
+        "learned.png",
+        "learned.svg",
+        "curves.png",
+    ):
         assert (folder / name).stat().st_size > 0
     config = json.loads((folder / "config.json").read_text())
     assert config["task"] == "two bars" and config["seed"] == 3
     given, own = config["settings"], {"warmup_steps": 2, "episodes": 2, "copies": 1, "batch_size": 16}
-    assert given["epochs"] == 2 and given["learning_rate"] == 0.01, "the command line did not override the task"
+    assert given["epochs"] == 2 and given["learning_rate"] == 0.01, (
+        "the command line did not override the task"
+    )
     assert {name: given[name] for name in own} == own, "what was not given is not the task's"
     epochs = [json.loads(line) for line in (folder / "epochs.jsonl").read_text().splitlines()]
     assert [epoch["epoch"] for epoch in epochs] == [1, 2]
     metrics = json.loads((folder / "metrics.json").read_text(), parse_constant=pytest.fail)
-    assert metrics["epochs"] == 2 and metrics["interrupted"] is False and set(metrics["tests"]) == {"test", "noisy"}
+    assert (
+        metrics["epochs"] == 2
+        and metrics["interrupted"] is False
+        and set(metrics["tests"]) == {"test", "noisy"}
+    )
 
 
 def test_a_run_folder_holds_no_pickle(trained):
     for path in trained[0].rglob("*"):
         assert path.suffix in {".json", ".jsonl", ".safetensors", ".png", ".svg"}
-        assert not path.read_bytes().startswith((b"\x80", b"PK")), f"{path.name} looks like a pickle or a zip of pickles"
+        assert not path.read_bytes().startswith((b"\x80", b"PK")), (
+            f"{path.name} looks like a pickle or a zip of pickles"
+        )
 
 
 def test_nothing_is_written_to_stderr_when_it_is_no_terminal(trained):
@@ -323,7 +354,9 @@ def printed(text, metrics):
 def assert_prints_metrics(text, folder):
     tests = json.loads((folder / "metrics.json").read_text())["tests"]
     names = list(tests["test"])
-    assert len({f"{tests['noisy'][name]:.4f}" for name in names}) > 2, "the numbers are too alike to tell them apart"
+    assert len({f"{tests['noisy'][name]:.4f}" for name in names}) > 2, (
+        "the numbers are too alike to tell them apart"
+    )
     expected = {name: [f"{100 * scores[name]:.2f}" for scores in tests.values()] for name in names}
     assert printed(text, names) == expected
 
@@ -358,15 +391,22 @@ def test_a_run_can_be_evaluated_with_its_task_moved_elsewhere(trained, softpnet_
 
 
 def test_test_sets_with_and_without_true_concepts_are_shown_together(trained, capfd):
-    scores = {"full": {"concept_accuracy": 0.25, "label_accuracy": 0.5}, "labels only": {"label_accuracy": 0.75}}
-    show_metrics(SoftPNet.load(trained[0], task=tasks.load(str(trained[0].parent / "my_rule.py"))).task, scores, trained[0])
+    scores = {
+        "full": {"concept_accuracy": 0.25, "label_accuracy": 0.5},
+        "labels only": {"label_accuracy": 0.75},
+    }
+    show_metrics(
+        SoftPNet.load(trained[0], task=tasks.load(str(trained[0].parent / "my_rule.py"))).task,
+        scores,
+        trained[0],
+    )
     shown = printed(capfd.readouterr().out, ["concept_accuracy", "label_accuracy"])
     assert shown == {"concept_accuracy": ["25.00"], "label_accuracy": ["50.00", "75.00"]}
 
 
 def test_a_folder_that_holds_a_run_is_refused_and_left_alone(trained, softpnet_here, home):
     before = {path: path.read_bytes() for path in trained[0].iterdir()}
-    code, out, error = softpnet_here("train", home / "my_rule.py", "--out", trained[0])
+    code, _, error = softpnet_here("train", home / "my_rule.py", "--out", trained[0])
     assert_one_sentence(code, error, str(trained[0]), "already holds a run", "another folder")
     assert {path: path.read_bytes() for path in trained[0].iterdir()} == before
 
@@ -381,7 +421,9 @@ def test_a_file_in_place_of_a_run_folder_is_one_sentence(softpnet_here, home):
 def test_a_folder_without_a_run_is_one_sentence(softpnet_here, tmp_path):
     for name in ("evaluate", "predict"):
         code, _, error = softpnet_here(name, tmp_path / "nowhere", *(["a.png"] if name == "predict" else []))
-        assert_one_sentence(code, error, str(tmp_path / "nowhere"), "not a run folder", "config.json is missing")
+        assert_one_sentence(
+            code, error, str(tmp_path / "nowhere"), "not a run folder", "config.json is missing"
+        )
 
 
 # Terminals and Ctrl-C
@@ -420,13 +462,16 @@ def test_ctrl_c_before_training_exits_130_without_a_traceback(softpnet_here, tmp
 # Predict
 
 
-def test_predict_prints_concepts_and_label(trained, home, pngs):
-    done = softpnet("predict", "run", *pngs[:2], pngs[2], pngs[2], cwd=home)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert len(lines) == 2 and done.stderr == ""
+def test_predict_prints_concepts_and_label(trained, softpnet_here, home, pngs, monkeypatch):
+    monkeypatch.chdir(home)
+    code, out, error = softpnet_here("predict", "run", *pngs[:2], pngs[2], pngs[2])
+    assert code == 0 and error == "", error
+    lines = out.splitlines()
+    assert len(lines) == 2
     for at, line in enumerate(lines):
-        found = re.fullmatch(rf"{at}: label (\d), concepts (\w+) (\w+) \(least certain concept (0\.\d+|1\.0+)\)", line)
+        found = re.fullmatch(
+            rf"{at}: label (\d), concepts (\w+) (\w+) \(least certain concept (0\.\d+|1\.0+)\)", line
+        )
         assert found and int(found[1]) == NAMES.index(found[2]) + NAMES.index(found[3])
 
 
@@ -448,7 +493,10 @@ def test_predict_json_gives_every_probability(trained, softpnet_here, home, pngs
         for row in one["probabilities"]:
             assert sum(row.values()) == pytest.approx(1, abs=1e-5)
         torch.testing.assert_close(
-            torch.tensor([list(row.values()) for row in one["probabilities"]]), expected[at], atol=1e-5, rtol=0
+            torch.tensor([list(row.values()) for row in one["probabilities"]]),
+            expected[at],
+            atol=1e-5,
+            rtol=0,
         )
         assert one["concepts"] == [max(row, key=row.get) for row in one["probabilities"]]
         assert one["label"] == sum(map(NAMES.index, one["concepts"]))
@@ -463,25 +511,35 @@ def test_predict_reads_an_array(trained, softpnet_here, home, pngs, monkeypatch,
     )
 
 
-def test_predict_reads_sixteen_bits_per_pixel_as_the_same_picture(trained, softpnet_here, home, monkeypatch, tmp_path):
+def test_predict_reads_sixteen_bits_per_pixel_as_the_same_picture(
+    trained, softpnet_here, home, monkeypatch, tmp_path
+):
     monkeypatch.chdir(home)
     grey = numpy.tile(numpy.arange(0, 256, 16, dtype=numpy.uint8), (16, 1))
     Image.fromarray(grey).save(tmp_path / "8.png")
     Image.fromarray(grey.astype(numpy.uint16) * 257).save(tmp_path / "16.png")
-    code, out, _ = softpnet_here("predict", "run", "--json", *[tmp_path / "8.png"] * 2, *[tmp_path / "16.png"] * 2)
+    code, out, _ = softpnet_here(
+        "predict", "run", "--json", *[tmp_path / "8.png"] * 2, *[tmp_path / "16.png"] * 2
+    )
+    assert code == 0
     eight, sixteen = predictions(out)
-    assert code == 0 and sixteen["probabilities"] == eight["probabilities"]
+    for one, other in zip(eight["probabilities"], sixteen["probabilities"], strict=True):
+        assert one == pytest.approx(other, abs=1e-3)
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_number_of_images_that_fills_no_example_is_one_sentence(trained, softpnet_here, home, pngs, monkeypatch, count):
+def test_a_number_of_images_that_fills_no_example_is_one_sentence(
+    trained, softpnet_here, home, pngs, monkeypatch, count
+):
     monkeypatch.chdir(home)
     code, out, error = softpnet_here("predict", "run", *pngs[:count])
     assert_one_sentence(code, error, f"{count} image files", "multiple of the 2 slots")
     assert out == ""
 
 
-def test_an_image_of_another_size_is_one_sentence_unless_resized(trained, softpnet_here, home, pngs, monkeypatch, tmp_path):
+def test_an_image_of_another_size_is_one_sentence_unless_resized(
+    trained, softpnet_here, home, pngs, monkeypatch, tmp_path
+):
     monkeypatch.chdir(home)
     large = tmp_path / "large.png"
     with Image.open(pngs[1]) as image:
@@ -493,7 +551,9 @@ def test_an_image_of_another_size_is_one_sentence_unless_resized(trained, softpn
     assert len(predictions(out)) == 1
 
 
-def test_an_image_that_cannot_be_read_is_one_sentence(trained, softpnet_here, home, pngs, monkeypatch, tmp_path):
+def test_an_image_that_cannot_be_read_is_one_sentence(
+    trained, softpnet_here, home, pngs, monkeypatch, tmp_path
+):
     monkeypatch.chdir(home)
     whole = pngs[1].read_bytes()
     broken = {
@@ -506,7 +566,7 @@ def test_an_image_that_cannot_be_read_is_one_sentence(trained, softpnet_here, ho
     for name, content in broken.items():
         (tmp_path / name).write_bytes(content)
         images = [tmp_path / name] if name.endswith(".npy") else [pngs[0], tmp_path / name]
-        code, out, error = softpnet_here("predict", "run", *images)
+        code, _, error = softpnet_here("predict", "run", *images)
         assert_one_sentence(code, error, str(tmp_path / name), "cannot be read")
     code, _, error = softpnet_here("predict", "run", pngs[0], tmp_path / "missing.png")
     assert_one_sentence(code, error, str(tmp_path / "missing.png"))
@@ -528,21 +588,22 @@ def test_an_array_that_does_not_fit_is_one_sentence(trained, softpnet_here, home
 # Broken files of users
 
 
-def test_a_syntax_error_in_a_user_s_file_is_one_sentence(tmp_path):
-    (tmp_path / "broken.py").write_text("import softpnet\ndef task(:\n")
-    done = softpnet("train", "broken.py", cwd=tmp_path)
-    assert_one_sentence(done.returncode, done.stderr, "broken.py", "SyntaxError", "line 2")
-
-
 SPACE = "import softpnet\nspace = softpnet.ConceptSpace(slots=2, values=3)\n"
 
 
 @pytest.mark.parametrize(
     "text, parts",
     [
-        pytest.param("x = 1", ["does not define `task`", "softpnet.Task(space=..., label=...)"], id="no task"),
+        pytest.param(
+            "x = 1\ndef task(:", ["broken.py could not be run", "SyntaxError", "line 2"], id="syntax error"
+        ),
+        pytest.param(
+            "x = 1", ["does not define `task`", "softpnet.Task(space=..., label=...)"], id="no task"
+        ),
         pytest.param("task = 3", ["`task`", "is int", "expected a softpnet.Task"], id="wrong type"),
-        pytest.param("task = lambda: 3", ["`task`", "is int", "expected a softpnet.Task"], id="makes the wrong type"),
+        pytest.param(
+            "task = lambda: 3", ["`task`", "is int", "expected a softpnet.Task"], id="makes the wrong type"
+        ),
         pytest.param("1 / 0", ["could not be run", "ZeroDivisionError"], id="fails when read"),
         pytest.param("def task():\n    return 1 / 0", ["ZeroDivisionError"], id="fails when called"),
         pytest.param("def task(size: int):\n    pass", ["size", "--option size="], id="needs an option"),
@@ -575,8 +636,11 @@ def test_a_test_set_is_asked_for_before_training(softpnet_here, tmp_path):
     untested = RULE.replace("anchors, tests)", "anchors, {})")
     assert untested != RULE
     (tmp_path / "untested.py").write_text(untested)
-    code, _, error = softpnet_here("train", tmp_path / "untested.py", "--epochs", 1, "--no-pictures", "--out", tmp_path / "run")
+    code, _, error = softpnet_here(
+        "train", tmp_path / "untested.py", "--epochs", 1, "--no-pictures", "--out", tmp_path / "run"
+    )
     assert_one_sentence(code, error, "'two bars'", "test set")
+    assert not (tmp_path / "run").exists()
 
 
 # Options of a user's task
@@ -594,7 +658,9 @@ def test_a_test_set_is_asked_for_before_training(softpnet_here, tmp_path):
         ("size=3", "size=4", 4),
     ],
 )
-def test_an_option_of_a_user_s_task_arrives_in_its_declared_type(softpnet_here, tmp_path, declared, text, value):
+def test_an_option_of_a_user_s_task_arrives_in_its_declared_type(
+    softpnet_here, tmp_path, declared, text, value
+):
     (tmp_path / "typed.py").write_text(
         "from typing import Literal\nimport softpnet\n"
         f"def task({declared}):\n"

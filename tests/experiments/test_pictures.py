@@ -55,7 +55,7 @@ EPOCHS: list[dict[str, float | None]] = [
 
 
 def words(path: Path) -> str:
-    """The texts of a drawn picture, a line each: matplotlib repeats them as comments beside their outlines."""
+    """The texts of a picture, a line each: matplotlib repeats them as comments beside their outlines."""
     parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
     tree = ElementTree.parse(path.with_suffix(".svg"), parser)
     return "\n".join((e.text or "").strip() for e in tree.iter() if e.tag is ElementTree.Comment)
