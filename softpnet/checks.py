@@ -18,7 +18,7 @@ def check_images(images: Any, space: ConceptSpace) -> None:
     _check_pixels(images, "images", 5, "[N, n, C, H, W]")
     if images.shape[1] != space.slots:
         raise InputError(
-            f"images have {images.shape[1]} slots (shape {list(images.shape)}), but the concept space reads {space.slots}"
+            f"images have {images.shape[1]} slots (shape {list(images.shape)}), expected the {space.slots} of the space"
         )
 
 
@@ -54,27 +54,27 @@ def _arrange(group: Group, anchors: Anchors, image_shape: torch.Size) -> Tensor:
             f"anchor images of group {group.name!r} have size {list(anchors.images.shape[1:])}, "
             f"but the images have {list(image_shape)}"
         )
-    primitives = [tuple(p) for p in group.primitives or ()]
+    primitives = list(group.primitives)
     given = torch.as_tensor(anchors.concepts)
     if len(given) != len(anchors.images):
         raise InputError(f"there are {len(anchors.images)} anchor images but {len(given)} anchor concepts")
-    # Plain integers are the primitive's attribute value where there is one attribute, else its position.
-    wanted = given[:, None] if given.dim() == 1 and len(primitives[0]) == 1 else given
-    place: dict[Any, int] = {}
-    for at, concept in enumerate(wanted.tolist()):
-        outside = concept >= len(primitives) or concept < 0 if isinstance(concept, int) else tuple(concept) not in primitives
-        if outside:
+    # A plain integer is a primitive's number; a row of integers is its attribute values.
+    numbers = {primitive: number for number, primitive in enumerate(primitives)}
+    place: dict[int, int] = {}
+    for at, concept in enumerate(given.tolist()):
+        number = numbers.get(tuple(concept), -1) if isinstance(concept, list) else concept
+        if not 0 <= number < len(primitives):
+            names = group.primitive_names
             raise InputError(
                 f"anchor {at} of group {group.name!r} has concept {concept}, which is outside the space; "
-                f"expected one of its {len(primitives)} primitives, {group.primitive_names[0]!r} .. {group.primitive_names[-1]!r}"
+                f"expected one of its {len(names)} primitives, {names[0]!r} to {names[-1]!r}"
             )
-        key = concept if isinstance(concept, int) else primitives.index(tuple(concept))
-        if key in place:
+        if number in place:
             raise InputError(
-                f"anchors {place[key]} and {at} of group {group.name!r} both show concept "
-                f"{group.primitive_names[key]!r}; expected exactly one anchor per concept, drop one"
+                f"anchors {place[number]} and {at} of group {group.name!r} both show concept "
+                f"{group.primitive_names[number]!r}; expected exactly one anchor per concept, drop one"
             )
-        place[key] = at
+        place[number] = at
     missing = [name for key, name in enumerate(group.primitive_names) if key not in place]
     if missing:
         raise InputError(
@@ -113,10 +113,14 @@ def _check_pixels(images: Any, what: str, rank: int, shape: str) -> None:
     if images.dim() != rank:
         raise InputError(f"{what} have rank {images.dim()} (shape {list(images.shape)}), expected {shape}")
     if images.dtype != torch.float32:
-        raise InputError(f"{what} are {images.dtype}, expected torch.float32 in [0, 1]; use images.float() / 255 for bytes")
+        raise InputError(
+            f"{what} are {images.dtype}, expected torch.float32 in [0, 1]; use images.float() / 255 for bytes"
+        )
     if len(images) == 0:
         raise InputError(f"{what} are empty, expected at least one")
     bad = ~torch.isfinite(images).flatten(1).all(1)
     if bad.any():
         ids = bad.nonzero().flatten().tolist()
-        raise InputError(f"{what} hold NaN or infinite pixels in {len(ids)} of them, first in number {ids[0]}; clean or drop them")
+        raise InputError(
+            f"{what} hold NaN or infinite pixels in {len(ids)} of them, first in number {ids[0]}; clean or drop them"
+        )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -18,61 +17,63 @@ from torch import Tensor
 from softpnet.errors import TaskError
 
 
-@dataclass(frozen=True)
 class Group:
     """Concepts read from `slots` by one encoder; attribute j takes the values 0 .. values[j] - 1.
 
     Args:
         slots: indices of the image slots that the group reads.
-        values: number of values of each attribute.
+        values: number of values of each attribute; a plain number where there is one attribute.
         name: how errors, tables and pictures call it; unique in its space.
         primitives: the tuples of attribute values that have a prototype; all combinations unless given.
         encoder: groups that give the same encoder name share one; a group's own name unless given.
         value_names: names of each attribute's values, for people.
     """
 
-    slots: Sequence[int]
-    values: int | Sequence[int]
-    name: str = "concept"
-    primitives: Sequence[Sequence[int]] | None = None
-    encoder: str | None = None
-    value_names: Sequence[Sequence[str]] | None = None
-
-    def __post_init__(self) -> None:
-        values = (self.values,) if isinstance(self.values, int) else tuple(self.values)
-        given = self.primitives if self.primitives is not None else itertools.product(*map(range, values))
-        names = self.value_names or [[str(v) for v in range(h)] for h in values]
-        for field, value in (
-            ("slots", tuple(self.slots)),
-            ("values", values),
-            ("primitives", tuple(tuple(p) for p in given)),
-            ("encoder", self.encoder or self.name),
-            ("value_names", tuple(tuple(n) for n in names)),
-        ):
-            object.__setattr__(self, field, value)
+    def __init__(
+        self,
+        slots: Sequence[int],
+        values: int | Sequence[int],
+        name: str = "concept",
+        primitives: Sequence[Sequence[int]] | None = None,
+        encoder: str | None = None,
+        value_names: Sequence[Sequence[str]] | None = None,
+    ) -> None:
+        self.slots = tuple(slots)
+        self.values = (values,) if isinstance(values, int) else tuple(values)
+        self.name = name
+        given = primitives if primitives is not None else itertools.product(*map(range, self.values))
+        self.primitives = tuple(tuple(primitive) for primitive in given)
+        self.encoder = encoder or name
+        names = value_names or [[str(v) for v in range(h)] for h in self.values]
+        self.value_names = tuple(tuple(each) for each in names)
         self._check()
 
     def _check(self) -> None:
+        who = f"group {self.name!r}"
         if not self.slots or len(set(self.slots)) != len(self.slots) or min(self.slots) < 0:
-            raise TaskError(f"group {self.name!r} reads slots {self.slots}; expected distinct slots, 0 or above")
+            raise TaskError(f"{who} reads slots {self.slots}; expected distinct slots, 0 or above")
         if not self.values or min(self.values) < 1:
-            raise TaskError(f"group {self.name!r} has values {self.values}; expected one positive number each")
-        if tuple(map(len, self.value_names or ())) != self.values:
-            raise TaskError(f"group {self.name!r} needs value_names for its {self.values} values, one per value")
-        if len(set(self.primitives or ())) != len(self.primitives or ()):
-            raise TaskError(f"group {self.name!r} lists a primitive twice")
-        for primitive in self.primitives or ():
-            if len(primitive) != len(self.values) or any(
-                not 0 <= v < h for v, h in zip(primitive, self.values, strict=True)
-            ):
-                raise TaskError(f"primitive {primitive} of group {self.name!r} lies outside its values {self.values}")
+            raise TaskError(f"{who} has values {self.values}; expected one positive number each")
+        if tuple(map(len, self.value_names)) != self.values:
+            raise TaskError(f"{who} needs value_names for its {self.values} values, one per value")
+        if len(set(self.primitives)) != len(self.primitives):
+            raise TaskError(f"{who} lists a primitive twice")
+        for primitive in self.primitives:
+            inside = len(primitive) == len(self.values) and all(
+                0 <= v < h for v, h in zip(primitive, self.values, strict=True)
+            )
+            if not inside:
+                raise TaskError(f"primitive {primitive} of {who} lies outside its values {self.values}")
         for j, h in enumerate(self.values):
-            missing = set(range(h)) - {p[j] for p in self.primitives or ()}
+            missing = set(range(h)) - {primitive[j] for primitive in self.primitives}
             if missing:
                 raise TaskError(
-                    f"no primitive of group {self.name!r} has value {min(missing)} in attribute {j}: "
+                    f"no primitive of {who} has value {min(missing)} in attribute {j}: "
                     "it could never be predicted; leave the value out or add a primitive"
                 )
+
+    def __repr__(self) -> str:
+        return f"Group({self.name!r}, slots={self.slots}, values={self.values}, encoder={self.encoder!r})"
 
     @property
     def size(self) -> int:
@@ -81,8 +82,7 @@ class Group:
 
     @property
     def primitive_names(self) -> list[str]:
-        names = self.value_names or ()
-        return [" ".join(names[j][v] for j, v in enumerate(p)) for p in self.primitives or ()]
+        return [" ".join(self.value_names[j][v] for j, v in enumerate(p)) for p in self.primitives]
 
     def primitive_table(self) -> Tensor:
         """Attribute values of each primitive, `[P, a]`."""
@@ -165,7 +165,7 @@ class ConceptSpace:
 
     def value_names(self) -> list[Sequence[str]]:
         """Names of the values of each concept, in the order of an assignment's columns."""
-        return [names for group in self.groups for _ in group.slots for names in group.value_names or ()]
+        return [names for group in self.groups for _ in group.slots for names in group.value_names]
 
     def all(self) -> Tensor:
         """Every assignment, `[size, k]`, in lexical order."""

@@ -14,7 +14,7 @@ class Conv4(nn.Module):
         widths = [channels, width, width, width]
         self.blocks = nn.Sequential(*[_block(before, width) for before in widths])
         # Channels-last is what the convolutions of the CPU are fastest in.
-        self.to(memory_format=torch.channels_last)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, images: Tensor) -> Tensor:
         return self.blocks(images.contiguous(memory_format=torch.channels_last)).flatten(1)

@@ -182,7 +182,12 @@ class SoftPNet:
                 )
             task = tasks.load(config["origin"]["task"], config["origin"]["options"])
         model = cls(
-            task, method=config["method"], seed=config["seed"], encoder=encoder, **config["settings"], **config["hardware"]
+            task,
+            method=config["method"],
+            seed=config["seed"],
+            encoder=encoder,
+            **config["settings"],
+            **config["hardware"],
         )
         try:
             tensors = load_file(folder / runs.MODEL)
@@ -243,7 +248,7 @@ class SoftPNet:
         check_images(images, self.task.space)
         if images.shape[2:] != self.image_shape:
             raise InputError(
-                f"images have size {list(images.shape[2:])}, but the model was trained on {list(self.image_shape or ())}"
+                f"images have size {list(images.shape[2:])}, expected {list(self.image_shape or ())} as in training"
             )
         return images.split(max(1, IMAGES_AT_ONCE // self.task.space.slots))
 

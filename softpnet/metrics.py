@@ -30,7 +30,7 @@ def concept_metrics(space: ConceptSpace, predicted: Tensor, true: Tensor) -> dic
     right = []
     for group, seen, truth in zip(space.groups, space.primitives(predicted), space.primitives(true), strict=True):
         right.append((seen == truth).float())
-        primitive_f1.append(_f1(seen, truth, list(range(len(group.primitives or ())))))
+        primitive_f1.append(_f1(seen, truth, list(range(len(group.primitives)))))
     return {
         "concept_accuracy": float((predicted == true).float().mean()),
         "concept_f1": _mean(attribute_f1),
@@ -48,9 +48,7 @@ def _label_f1(predicted: Tensor, true: Tensor) -> float:
 def _f1(predicted: Tensor, true: Tensor, classes: list[int]) -> float:
     from sklearn.metrics import f1_score
 
-    return float(
-        f1_score(true.flatten(), predicted.flatten(), labels=classes, average="macro", zero_division=0)
-    )
+    return float(f1_score(true.flatten(), predicted.flatten(), labels=classes, average="macro", zero_division=0))
 
 
 def _mean(values: list[float]) -> float:

@@ -98,8 +98,8 @@ class Hardware:
 
     device: str = "cpu"
     """Accelerator: cpu, cuda, mps or auto."""
-    precision: str = "32-true"
-    """Fabric's precision: 32-true, 16-mixed, bf16-mixed, 64-true."""
+    precision: Literal["32-true", "16-mixed", "bf16-mixed", "64-true"] = "32-true"
+    """Fabric's precision."""
     threads: int | None = None
     """Threads per process; the default leaves torch's own choice."""
     processes: int = 1

@@ -71,9 +71,7 @@ def in_order(*parts):
     return "(?s)" + ".*".join(map(re.escape, parts))
 
 
-def assert_refused(
-    *parts, error=InputError, task=None, images=IMAGES, labels=LABELS, anchors=ANCHORS, **settings
-):
+def assert_refused(*parts, error=InputError, task=None, images=IMAGES, labels=LABELS, anchors=ANCHORS, **settings):
     """`fit` raises `error`, which says the parts in order, before anything is trained."""
     assert issubclass(error, SoftPNetError)
     forwards, steps = [], []
@@ -85,9 +83,7 @@ def assert_refused(
 
 def test_the_input_that_the_refusals_start_from_is_fine():
     forwards = []
-    SoftPNet(adding(), encoder=lambda channels: Small(channels, forwards), **QUICK).fit(
-        IMAGES, LABELS, ANCHORS
-    )
+    SoftPNet(adding(), encoder=lambda channels: Small(channels, forwards), **QUICK).fit(IMAGES, LABELS, ANCHORS)
     assert forwards, "the spy that the refusals rely on sees no training"
 
 
@@ -140,9 +136,7 @@ def test_a_label_function_that_returns_floats_is_refused():
 
 
 def test_a_label_function_that_returns_no_tensor_is_refused():
-    assert_refused(
-        "returns list", "expected an integer tensor", error=TaskError, task=adding(label=lambda c: [1])
-    )
+    assert_refused("returns list", "expected an integer tensor", error=TaskError, task=adding(label=lambda c: [1]))
 
 
 @pytest.mark.parametrize(
@@ -213,9 +207,7 @@ def test_another_number_of_labels_than_examples_is_refused():
 
 @pytest.mark.parametrize("candidates", ["cache", "kbest", "auto"])
 def test_label_vectors_for_a_rule_that_gives_numbers_are_refused(candidates):
-    assert_refused(
-        "labels have shape [16, 1]", "the rule gives [N]", labels=LABELS[:, None], candidates=candidates
-    )
+    assert_refused("labels have shape [16, 1]", "the rule gives [N]", labels=LABELS[:, None], candidates=candidates)
 
 
 def test_label_vectors_for_a_rule_that_gives_numbers_are_refused_where_nothing_is_listed():
@@ -258,9 +250,9 @@ def test_a_cache_file_written_under_another_rule_is_refused(tmp_path, candidates
     multiplying = adding(label=lambda c: c[..., 0] * c[..., 1])
     Cache.of(multiplying, torch.Generator().manual_seed(0)).save(tmp_path / "rows.safetensors")
     stored = read_rows(tmp_path / "rows.safetensors")
-    SoftPNet(
-        adding(label=multiplying.label, rows=lambda g: stored), encoder=Small, candidates=candidates, **QUICK
-    ).fit(IMAGES, multiplying.label(CONCEPTS), ANCHORS)
+    SoftPNet(adding(label=multiplying.label, rows=lambda g: stored), encoder=Small, candidates=candidates, **QUICK).fit(
+        IMAGES, multiplying.label(CONCEPTS), ANCHORS
+    )
     assert_refused(
         "cached row",
         "stored with label",
@@ -273,9 +265,8 @@ def test_a_cache_file_written_under_another_rule_is_refused(tmp_path, candidates
 
 
 def test_another_number_of_stored_labels_than_rows_is_refused():
-    assert_refused(
-        "3", "labels", "9", "rows", error=TaskError, task=rows_of(SPACE.all(), NO_LABELS, torch.arange(3))
-    )
+    task = rows_of(SPACE.all(), NO_LABELS, torch.arange(3))
+    assert_refused("labels of shape [3]", "9 rows", "expected [9]", error=TaskError, task=task)
 
 
 def test_rows_outside_the_space_are_refused():
@@ -290,9 +281,7 @@ def test_rows_outside_the_space_are_refused():
 
 
 def test_negative_rows_are_refused():
-    assert_refused(
-        "cached row [-1, 1]", "outside", error=TaskError, task=rows_of(torch.tensor([[-1, 1]]), NO_LABELS)
-    )
+    assert_refused("cached row [-1, 1]", "outside", error=TaskError, task=rows_of(torch.tensor([[-1, 1]]), NO_LABELS))
 
 
 @pytest.mark.parametrize("rows", [torch.zeros(4, 3), torch.zeros(0, 2), torch.zeros(4)])
@@ -346,10 +335,7 @@ def test_a_space_too_large_to_enumerate_without_rows_says_to_use_kbest(candidate
 def test_kbest_needs_no_rows_where_the_space_is_too_large():
     task = adding(space=ConceptSpace(slots=13, values=3), label=lambda c: c.sum(-1))
     model = SoftPNet(task, encoder=Small, candidates="kbest", pool=8, **QUICK)
-    assert (
-        model.fit(picture(CONCEPTS[:, :1].expand(-1, 13)), 13 * CONCEPTS[:, 0], ANCHORS).epochs[0]["found"]
-        >= 0
-    )
+    assert model.fit(picture(CONCEPTS[:, :1].expand(-1, 13)), 13 * CONCEPTS[:, 0], ANCHORS).epochs[0]["found"] >= 0
 
 
 # Anchors
@@ -386,7 +372,7 @@ def test_an_anchor_of_a_concept_outside_the_space_is_named(concept):
     )
 
 
-@pytest.mark.parametrize("concepts", [[[0, 0], [0, 1], [1, 0], [0, 2]], [0, 1, 2, 4], [0, 1, 2, -1]])
+@pytest.mark.parametrize("concepts", [[[0, 0], [0, 1], [1, 0], [0, 2]], [0, 1, 2, 4], [0, 1, 2, -1], [0, 1, 2, 2.5]])
 def test_an_anchor_outside_a_space_of_two_attributes_is_named(concepts):
     task = adding(space=ConceptSpace(slots=1, values=(2, 2)), label=lambda c: c.sum(-1))
     assert_refused(
@@ -402,9 +388,7 @@ def test_an_anchor_outside_a_space_of_two_attributes_is_named(concepts):
 
 
 def test_an_anchor_of_a_fractional_concept_is_named():
-    assert_refused(
-        "anchor 1", "1.5", "outside the space", anchors=Anchors(ANCHORS.images, torch.tensor([0, 1.5, 2]))
-    )
+    assert_refused("anchor 1", "1.5", "outside the space", anchors=Anchors(ANCHORS.images, torch.tensor([0, 1.5, 2])))
 
 
 def test_another_number_of_anchor_concepts_than_images_is_refused():
@@ -422,16 +406,12 @@ def test_anchors_of_other_groups_are_refused():
 def test_anchors_of_several_groups_must_come_by_name():
     task = adding(space=ConceptSpace(Group([0], 3, name="left"), Group([1], 3, name="right")))
     assert_refused("['left', 'right']", "dict by group name", task=task)
-    assert_refused(
-        "given for groups ['left']", "expected ['left', 'right']", task=task, anchors={"left": ANCHORS}
-    )
+    assert_refused("given for groups ['left']", "expected ['left', 'right']", task=task, anchors={"left": ANCHORS})
 
 
 def test_anchor_images_of_another_size_are_refused():
     anchors = Anchors(torch.zeros(3, 1, 8, 8), torch.arange(3))
-    assert_refused(
-        "anchor images of group 'concept'", "[1, 8, 8]", "the images have [1, 16, 16]", anchors=anchors
-    )
+    assert_refused("anchor images of group 'concept'", "[1, 8, 8]", "the images have [1, 16, 16]", anchors=anchors)
 
 
 def test_anchor_images_of_the_wrong_rank_or_type_are_refused():
@@ -524,17 +504,13 @@ def test_encoders_by_name_that_leave_one_out_are_refused():
 def test_pixels_that_are_no_numbers_are_named(value):
     images = IMAGES.clone()
     images[5, 1, 0, 3, 3] = images[9, 0, 0, 0, 0] = value
-    assert_refused(
-        "images hold NaN or infinite pixels", "2 of them", "number 5", "clean or drop", images=images
-    )
+    assert_refused("images hold NaN or infinite pixels", "2 of them", "number 5", "clean or drop", images=images)
 
 
 # Settings and names
 
 
-@pytest.mark.parametrize(
-    "name", ["kept", "pool", "epochs", "batch_size", "episodes", "draw_factor", "walk_every"]
-)
+@pytest.mark.parametrize("name", ["kept", "pool", "epochs", "batch_size", "episodes", "draw_factor", "walk_every"])
 @pytest.mark.parametrize("value", [0, -1])
 def test_counts_below_one_are_refused(name, value):
     assert_refused(f"setting {name} is {value}", "expected at least 1", **{name: value})
@@ -563,9 +539,7 @@ def test_a_count_that_is_no_whole_number_is_refused(value):
 
 
 def test_unknown_candidates_and_targets_list_the_valid_ones():
-    assert_refused(
-        "setting candidates is 'solver'", "expected one of cache, kbest, auto", candidates="solver"
-    )
+    assert_refused("setting candidates is 'solver'", "expected one of cache, kbest, auto", candidates="solver")
     assert_refused("setting target is 'hard'", "expected one of soft, best", target="hard")
 
 
@@ -573,9 +547,7 @@ def test_an_unknown_setting_lists_the_valid_ones():
     assert_refused("unknown setting 'epoch'", "epochs", "batch_size", "candidates", "weight_ramp", epoch=3)
 
 
-@pytest.mark.parametrize(
-    "name, value", [("device", "abacus"), ("precision", "3"), ("threads", 0), ("processes", 0)]
-)
+@pytest.mark.parametrize("name, value", [("device", "abacus"), ("precision", "3"), ("threads", 0), ("processes", 0)])
 def test_hardware_that_cannot_be_is_refused(name, value):
     assert_refused(name, repr(value), "expected", **{name: value})
 
@@ -617,9 +589,7 @@ def test_a_wrong_value_of_a_task_option_names_what_is_expected(name, options, pa
 def test_predict_before_fit_says_to_call_fit():
     model = SoftPNet(adding(), encoder=Small, **QUICK)
     for ask in (model.predict, model.embed, lambda images: model.score(images, LABELS)):
-        with pytest.raises(
-            InputError, match=in_order("not trained yet", "call fit(images, labels, anchors) first")
-        ):
+        with pytest.raises(InputError, match=in_order("not trained yet", "call fit(images, labels, anchors) first")):
             ask(IMAGES)
 
 
@@ -666,6 +636,12 @@ def test_a_group_may_bear_the_name_of_a_module_s_attribute():
     assert model.predict(IMAGES).concepts.shape == (16, 2)
 
 
+@pytest.mark.parametrize("names", [{"name": "a.b"}, {"name": "a/b"}, {"name": ""}, {"name": "a", "encoder": "a.b"}])
+def test_a_group_whose_name_can_be_no_file_or_module_is_refused(names):
+    with pytest.raises(TaskError, match=in_order("named", repr(list(names.values())[-1]), "expected")):
+        Group([0], 3, **names)
+
+
 def ids_in(error):
     return [int(i) for i in re.search(r"examples \[([\d, ]+)\]", str(error)).group(1).split(",")]
 
@@ -677,9 +653,7 @@ def test_an_example_that_makes_the_loss_nan_stops_the_run_in_its_step_and_is_nam
     images[11] *= 10
     settings = QUICK | {"batch_size": 4, "candidates": candidates, "target": target, "encoder": BrokenBy}
     model = SoftPNet(adding(), **settings)
-    with pytest.raises(
-        TrainingError, match=in_order("nan", "epoch 1, step", "look at these examples")
-    ) as caught:
+    with pytest.raises(TrainingError, match=in_order("nan", "epoch 1, step", "look at these examples")) as caught:
         model.fit(images, LABELS, ANCHORS, progress=steps.append)
     assert 11 in ids_in(caught.value) and len(ids_in(caught.value)) == 4
     assert f"step {len(steps) + 1}," in str(caught.value)
@@ -688,9 +662,7 @@ def test_an_example_that_makes_the_loss_nan_stops_the_run_in_its_step_and_is_nam
 def test_a_loss_that_diverges_stops_the_run_in_that_step_and_names_the_batch(tmp_path):
     steps = []
     model = SoftPNet(adding(), encoder=Small, **QUICK | {"warmup_steps": 0, "learning_rate": 1e30})
-    with pytest.raises(
-        TrainingError, match=in_order("nan", "epoch 1, step 2", "lower learning_rate")
-    ) as caught:
+    with pytest.raises(TrainingError, match=in_order("nan", "epoch 1, step 2", "lower learning_rate")) as caught:
         model.fit(IMAGES, LABELS, ANCHORS, run=tmp_path / "run", progress=steps.append)
     assert len(steps) == 1
     assert len(set(ids_in(caught.value))) == 8 and set(ids_in(caught.value)) < set(range(16))
@@ -699,7 +671,5 @@ def test_a_loss_that_diverges_stops_the_run_in_that_step_and_names_the_batch(tmp
 
 def test_a_loss_that_diverges_while_warming_up_names_the_warm_up_step():
     model = SoftPNet(adding(), encoder=Small, **QUICK | {"warmup_steps": 3, "learning_rate": 1e30})
-    with pytest.raises(
-        TrainingError, match=in_order("nan", "warm-up step 2", "anchors", "lower learning_rate")
-    ):
+    with pytest.raises(TrainingError, match=in_order("nan", "warm-up step 2", "anchors", "lower learning_rate")):
         model.fit(IMAGES, LABELS, ANCHORS)

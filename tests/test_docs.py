@@ -40,7 +40,16 @@ def test_the_first_block_is_a_file_that_the_command_line_trains(tmp_path):
 
     path = tmp_path / "my_rule.py"
     path.write_text(python_blocks("docs/your-own-task.md")[0])
-    command = [sys.executable, "-m", "softpnet.cli.main", "train", str(path), "--out", str(tmp_path / "run"), "--no-pictures"]
+    command = [
+        sys.executable,
+        "-m",
+        "softpnet.cli.main",
+        "train",
+        str(path),
+        "--out",
+        str(tmp_path / "run"),
+        "--no-pictures",
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "concept accuracy" in done.stdout

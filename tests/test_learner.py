@@ -32,9 +32,7 @@ class Small(nn.Module):
 
     def __init__(self, channels=1, size=4, dropout=0.0):
         super().__init__()
-        self.net = nn.Sequential(
-            nn.AvgPool2d(4), nn.Flatten(), nn.Dropout(dropout), nn.Linear(16 * channels, size)
-        )
+        self.net = nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Dropout(dropout), nn.Linear(16 * channels, size))
 
     def forward(self, images):
         return self.net(images)
@@ -65,8 +63,7 @@ NOISE = torch.rand(IMAGES.shape, generator=torch.Generator().manual_seed(1))
 
 def adding(**changes):
     return Task(
-        **{"space": ConceptSpace(slots=2, values=3), "label": add, "name": "adding", "settings": QUICK}
-        | changes
+        **{"space": ConceptSpace(slots=2, values=3), "label": add, "name": "adding", "settings": QUICK} | changes
     )
 
 
@@ -77,6 +74,10 @@ def fitted(task=None, run=None, progress=None, **settings):
 
 def weights(model):
     return {name: value.clone() for name, value in model.module.state_dict().items()}
+
+
+def encoders(model):
+    return [module for module in model.module.modules() if isinstance(module, Small)]
 
 
 def same(one, other):
@@ -96,9 +97,7 @@ def test_predict_gives_concepts_the_rule_s_label_and_probabilities():
 
 def test_a_concept_s_probability_falls_with_the_squared_distance_to_its_prototype():
     model = fitted()
-    distances = torch.cdist(
-        model.embed(NOISE)[0], model.prototypes()[0].expand(16, -1, -1)
-    ).square()  # [N, n, P]
+    distances = torch.cdist(model.embed(NOISE)[0], model.prototypes()[0].expand(16, -1, -1)).square()  # [N, n, P]
     torch.testing.assert_close(model.predict(NOISE).probabilities, torch.softmax(-distances, dim=-1))
 
 
@@ -125,9 +124,7 @@ def test_score_is_the_share_of_right_labels_and_concepts():
     assert scores["label_accuracy"] == pytest.approx(right_labels)
     assert scores["concept_accuracy"] == pytest.approx(right_concepts)
     assert scores["gap"] == pytest.approx(right_labels - right_concepts)
-    assert 0 < right_concepts < 1, (
-        "the pictures of this test are too easy or too hard to tell a share from a constant"
-    )
+    assert 0 < right_concepts < 1, "the pictures of this test are too easy or too hard to tell a share from a constant"
 
 
 def test_score_without_true_concepts_says_nothing_about_concepts():
@@ -139,7 +136,7 @@ def test_prediction_in_parts_gives_what_one_pass_gives(monkeypatch):
     whole = model.predict(NOISE)
     monkeypatch.setattr(learner, "IMAGES_AT_ONCE", 6)  # 3 examples at once, 16 = 5 * 3 + 1
     seen = []
-    model.module.encoders["concept"].register_forward_pre_hook(lambda module, args: seen.append(len(args[0])))
+    encoders(model)[0].register_forward_pre_hook(lambda module, args: seen.append(len(args[0])))
     parts = model.predict(NOISE)
     assert seen == [6] * 5 + [2]
     assert torch.equal(parts.concepts, whole.concepts)
@@ -184,14 +181,12 @@ def test_groups_of_different_sizes_over_the_same_and_other_slots_are_read(slots,
 
     found = model.predict(picture(shown))
     assert found.probabilities.shape == (32, 3, 4)
-    assert (found.probabilities[:, 0, 2:] == 0).all(), (
-        "a value that the concept does not have got probability"
-    )
+    assert (found.probabilities[:, 0, 2:] == 0).all(), "a value that the concept does not have got probability"
     assert (found.probabilities[:, 1:] > 0).all()
     torch.testing.assert_close(found.probabilities.sum(-1), torch.ones(32, 3))
     assert [tuple(p.shape) for p in model.prototypes()] == [(2, 8), (4, 8)]
     assert [tuple(e.shape) for e in model.embed(picture(shown))] == [(32, 1, 8), (32, 2, 8)]
-    assert set(model.module.encoders) == ({"eye"} if shared else {"coarse", "fine"})
+    assert len(encoders(model)) == (1 if shared else 2)
     assert torch.equal(found.concepts, truth), "concepts of a group are not those of its slots"
 
 
@@ -214,14 +209,12 @@ def test_two_groups_save_and_load(tmp_path):
 def test_a_module_a_factory_and_a_dict_by_name_are_encoders(encoder):
     model = fitted(encoder=encoder)
     assert [tuple(p.shape) for p in model.prototypes()] == [(3, 7)]
-    assert isinstance(model.module.encoders["concept"], Small)
+    assert len(encoders(model)) == 1
 
 
 def test_a_dict_gives_each_group_its_own_encoder():
     space = ConceptSpace(Group([0], 3, name="left"), Group([1], 3, name="right"))
-    model = SoftPNet(
-        adding(space=space), encoder={"left": built(3), "right": lambda channels: Small(channels, 5)}
-    )
+    model = SoftPNet(adding(space=space), encoder={"left": built(3), "right": lambda channels: Small(channels, 5)})
     model.fit(IMAGES, LABELS, {"left": ANCHORS, "right": ANCHORS})
     assert [tuple(p.shape) for p in model.prototypes()] == [(3, 3), (3, 5)]
 
@@ -253,7 +246,7 @@ def test_training_starts_from_the_weights_of_a_user_s_module_and_leaves_it_uncha
     model = fitted(encoder=encoder, learning_rate=1e-6)
     assert same(before, encoder.state_dict()) and not encoder.training
     assert all(p.grad is None for p in encoder.parameters())
-    trained = model.module.encoders["concept"].state_dict()
+    trained = encoders(model)[0].state_dict()
     for name, value in before.items():
         assert not torch.equal(trained[name], value), "nothing was trained"
         torch.testing.assert_close(trained[name], value, atol=1e-4, rtol=0)
@@ -368,18 +361,25 @@ def test_loading_leaves_the_global_random_generator_untouched(saved):
     assert torch.equal(torch.get_rng_state(), before)
 
 
+def named(stored, word):
+    """The one tensor of a model file with this word in its name."""
+    (name,) = [name for name in stored if word in name]
+    return name
+
+
 def test_the_model_file_holds_the_prototypes_and_the_anchors(saved):
     folder, model = saved
     stored = load_file(folder / "model.safetensors")
-    assert torch.equal(stored["module.prototypes.concept"], model.prototypes()[0])
-    assert torch.equal(stored["anchors.concept"], ANCHORS.images)
+    assert torch.equal(stored[named(stored, "prototypes")], model.prototypes()[0])
+    assert torch.equal(stored[named(stored, "anchors")], ANCHORS.images)
 
 
 def test_inference_uses_the_stored_prototypes(copied):
     """Swapping two stored prototypes swaps the concepts: nothing is computed again from the anchors."""
     before = SoftPNet.load(copied, task=adding()).predict(NOISE).probabilities
     stored = load_file(copied / "model.safetensors")
-    stored["module.prototypes.concept"] = stored["module.prototypes.concept"][[1, 0, 2]].contiguous()
+    name = named(stored, "prototypes")
+    stored[name] = stored[name][[1, 0, 2]].contiguous()
     save_file(stored, copied / "model.safetensors")
     after = SoftPNet.load(copied, task=adding()).predict(NOISE).probabilities
     torch.testing.assert_close(after, before[..., [1, 0, 2]])
@@ -394,9 +394,7 @@ def test_a_user_s_encoder_must_be_handed_in_again(tmp_path):
 
 
 def test_a_task_built_in_python_must_be_handed_in_again(saved):
-    with pytest.raises(
-        InputError, match=r"(?s)built in Python \('adding'\).*SoftPNet\.load\(folder, task=task\)"
-    ):
+    with pytest.raises(InputError, match=r"(?s)built in Python \('adding'\).*SoftPNet\.load\(folder, task=task\)"):
         SoftPNet.load(saved[0])
 
 
@@ -437,10 +435,10 @@ def test_a_damaged_model_file_is_refused(copied, kept):
         SoftPNet.load(copied, task=adding())
 
 
-@pytest.mark.parametrize("missing", ["anchors.concept", "module.prototypes.concept"])
+@pytest.mark.parametrize("missing", ["anchors", "prototypes"])
 def test_a_model_file_that_lacks_a_tensor_is_refused(copied, missing):
     stored = load_file(copied / "model.safetensors")
-    del stored[missing]
+    del stored[named(stored, missing)]
     save_file(stored, copied / "model.safetensors")
     with pytest.raises(InputError):
         SoftPNet.load(copied, task=adding())

@@ -29,9 +29,7 @@ def test_all_episodes_at_once_equal_one_at_a_time(generator):
 
 def test_gradient_of_the_episodic_loss_passes_gradcheck(generator):
     embeddings = torch.randn(3, 2, 4, generator=generator, dtype=torch.double, requires_grad=True)
-    assert torch.autograd.gradcheck(
-        lambda e: losses.episodic(e, 5, torch.Generator().manual_seed(1)), embeddings
-    )
+    assert torch.autograd.gradcheck(lambda e: losses.episodic(e, 5, torch.Generator().manual_seed(1)), embeddings)
 
 
 def test_far_apart_classes_have_no_loss():

@@ -121,5 +121,3 @@ def _verify(task: Task, given: Rows, rows: Tensor) -> None:
                 f"cached row {rows[at].tolist()} is stored with label {given.labels[at].tolist()}, but the rule of "
                 f"task {task.name!r} gives {labels[at].tolist()}; make the cache again with this rule"
             )
-
-

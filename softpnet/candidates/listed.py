@@ -53,9 +53,7 @@ class ListedOrKBest:
         info: Info = {}
         for source, served in ((self.listed, has), (self.kbest, ~has)):
             if served.any():
-                part = query._replace(
-                    ids=query.ids[served], labels=query.labels[served], log_p=query.log_p[served]
-                )
+                part = query._replace(ids=query.ids[served], labels=query.labels[served], log_p=query.log_p[served])
                 found, part_info = source.candidates(state, part, generator)
                 width = found.rows.shape[1]
                 rows[served, :width], valid[served, :width] = found.rows, found.valid

@@ -60,9 +60,7 @@ class CacheWalk:
         return Candidates(rows, valid & ~repeated(self.task.space.keys(rows))), info
 
 
-def metropolis(
-    rows: Tensor, log_p: Tensor, move: Move, gamma: float, generator: Generator
-) -> tuple[Tensor, Tensor]:
+def metropolis(rows: Tensor, log_p: Tensor, move: Move, gamma: float, generator: Generator) -> tuple[Tensor, Tensor]:
     """One Metropolis step of every candidate `[B, K, k]` on p(c|x)^(1/gamma): new rows, and which moved `[B, K]`.
 
     A proposal c' is accepted with probability min(1, (p(c'|x) / p(c|x))^(1/gamma)), compared in log space.

@@ -29,7 +29,7 @@ def main() -> None:
     """Run the command line; an error made on purpose is one sentence on stderr and exit code 2."""
     command: Any = None
     for name, options in COMMANDS.items():
-        one = Annotated[options, tyro.conf.subcommand(name)]
+        one: Any = Annotated[options, tyro.conf.subcommand(name)]
         command = one if command is None else command | one
     try:
         chosen, unknown = tyro.cli(

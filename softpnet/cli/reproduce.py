@@ -21,6 +21,8 @@ class Reproduce:
     """Processes side by side, one thread each."""
     records: Path = Path("results")
     """Folder of the records, one JSON file per row and seed."""
+    into: Path | None = None
+    """A Markdown page to put the table into, between its two marks."""
     run_missing: bool = True
     """With --no-run-missing, only print the table of the records that are there."""
 
@@ -37,5 +39,8 @@ class Reproduce:
             total = len(reproduce.missing(rows, self.records))
             for at, (row, seed) in enumerate(reproduce.run_missing(rows, self.records, self.jobs), start=1):
                 print(f"{at}/{total}: {row.title}, seed {seed}", file=sys.stderr, flush=True)
-        print(reproduce.write_up(rows, self.records), end="")
+        table = reproduce.write_up(rows, self.records)
+        print(table, end="")
+        if self.into is not None:
+            reproduce.write_into(self.into, table)
         return 0

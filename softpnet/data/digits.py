@@ -43,7 +43,5 @@ def pools(split: Literal["test", "validation"]) -> Pools:
     train = mnist.load("train")
     if split == "validation":
         kept = len(train.labels) - VALIDATION
-        return Pools(
-            Digits(train.images[:kept], train.labels[:kept]), Digits(train.images[kept:], train.labels[kept:])
-        )
+        return Pools(Digits(train.images[:kept], train.labels[:kept]), Digits(train.images[kept:], train.labels[kept:]))
     return Pools(Digits(*train), Digits(*mnist.load("test")))

@@ -183,9 +183,7 @@ def _verified(raw: bytes, name: str, origin: str) -> bytes:
     content = _gunzip(raw, origin) if raw.startswith(b"\x1f\x8b") else raw
     found = hashlib.sha256(content).hexdigest()
     if found != SHA256[name]:
-        raise MnistCorrupt(
-            f"{origin} is not the published {name}: expected sha256 {SHA256[name]}, found {found}"
-        )
+        raise MnistCorrupt(f"{origin} is not the published {name}: expected sha256 {SHA256[name]}, found {found}")
     return content
 
 

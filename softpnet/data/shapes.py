@@ -98,9 +98,7 @@ def crops(
     return image.flatten(1, 2)  # [N,9,3,28,28]
 
 
-def _render(
-    shape: Tensor, colour: Tensor, layout: Layout, corner: Tensor, pitch: Tensor, side: int
-) -> Tensor:
+def _render(shape: Tensor, colour: Tensor, layout: Layout, corner: Tensor, pitch: Tensor, side: int) -> Tensor:
     """Render V views of each figure -> [N,3,V,3 rgb,S,S].
 
     A view is its upper left `corner` [N,3,V,2] and its `pitch` [N,3,V], the side of its pixels.

@@ -11,11 +11,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from softpnet.errors import TrainingError
+from softpnet.errors import InputError, TrainingError
 from softpnet.experiments.rows import Row
 from softpnet.training import run as runs
 
 RECORDS = Path("results")
+BEGIN, END = "<!-- begin: softpnet reproduce -->", "<!-- end: softpnet reproduce -->"
 SHOWN = ("concept_accuracy", "primitive_accuracy", "label_accuracy", "label_f1")
 
 
@@ -49,7 +50,7 @@ def _run(row: Row, seed: int, records: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise TrainingError(f"{' '.join(row.command(seed))} ended with {done.returncode}: {done.stderr[-2000:]}")
-        record = {"row": row.name, "command": " ".join(["softpnet", *row.command(seed)])}
+        record: dict[str, Any] = {"row": row.name, "command": " ".join(["softpnet", *row.command(seed)])}
         record |= runs.read_json(folder / runs.CONFIG) | runs.read_json(folder / runs.METRICS)
         record["curve"] = [json.loads(line) for line in (folder / runs.EPOCHS).read_text().splitlines()]
     runs.write_json(record_path(records, row, seed), record)
@@ -62,11 +63,8 @@ def read_records(row: Row, records: Path) -> list[dict[str, Any]]:
 
 def write_up(rows: Sequence[Row], records: Path) -> str:
     """The records as Markdown: a table of means, and every seed by itself."""
-    lines = [
-        "| run | seeds | concept acc. | min | primitive acc. | label acc. | min | label F1 | paper (concept, label) | to reach |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    each = ["| run | seed | concept acc. | primitive acc. | label acc. | s / epoch | commit |", "|---|---|---|---|---|---|---|"]
+    lines = _head("run", "seeds", "concept", "min", "primitive", "label", "min", "label F1", "paper", "to reach")
+    each = _head("run", "seed", "concept", "primitive", "label", "s / epoch", "commit")
     for row in rows:
         found = read_records(row, records)
         if not found:
@@ -86,6 +84,19 @@ def write_up(rows: Sequence[Row], records: Path) -> str:
                 f"| {row.title} | {record['seed']} | {numbers} | {seconds:.1f} | {record['versions']['commit'][:10]} |"
             )
     return "\n".join([*lines, "", *each]) + "\n"
+
+
+def write_into(page: Path, table: str) -> None:
+    """Put the table between the page's two marks."""
+    text = page.read_text()
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise InputError(f"{page} needs one line {BEGIN} and one line {END} for the table to go between")
+    before, rest = text.split(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n\n{table}\n{END}{rest.split(END)[1]}")
+
+
+def _head(*columns: str) -> list[str]:
+    return [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
 
 
 def _mean_std(values: list[float]) -> str:

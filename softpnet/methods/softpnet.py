@@ -83,4 +83,5 @@ class Method(base.Method):
         return result
 
     def finish(self, module: nn.Module) -> None:
+        assert isinstance(module, PrototypeNetwork)
         module.settle(self.augmented_anchors(Generator().manual_seed(INFERENCE_SEED)))

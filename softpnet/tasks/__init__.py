@@ -42,7 +42,9 @@ def load(name: str, options: Mapping[str, Any] | None = None) -> Task:
     elif given:
         raise InputError(f"task {name} takes no options, but {', '.join(given)} was given")
     if not isinstance(made, Task):
-        raise TaskError(f"`task` in {name} is {type(made).__name__}, expected a softpnet.Task or a function that makes one")
+        raise TaskError(
+            f"`task` in {name} is {type(made).__name__}, expected a softpnet.Task or a function that makes one"
+        )
     return dataclasses.replace(made, origin={"task": name, "options": given})
 
 
@@ -82,7 +84,9 @@ def _convert(name: str, key: str, value: Any, hint: Any) -> Any:
     choices = typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else None
     if choices:
         if value not in choices:
-            raise InputError(f"option {key} of task {name} is {value!r}, expected one of {', '.join(map(repr, choices))}")
+            raise InputError(
+                f"option {key} of task {name} is {value!r}, expected one of {', '.join(map(repr, choices))}"
+            )
         return value
     if isinstance(value, str) and hint is bool:
         words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}

@@ -78,13 +78,13 @@ def task(valid_only: bool = False, split: Literal["test", "validation"] = "test"
     def data(streams: Callable[[str], Generator]) -> Data:
         digits = pools(split)
         values = torch.arange(4)
-        examples = _examples(train, digits.train, streams("train data"))
+        cells = _cells(train, streams("train data"))
         if valid_only:
-            examples = Examples(*(part[examples.labels == 1] for part in examples))
+            cells = cells[label(cells) == 1]
         return Data(
-            examples,
+            _examples(cells, digits.train, streams("train data")),
             Anchors(digits.train.draw(values + 1, streams("anchors")), values),
-            {"test": _examples(1000, digits.test, streams("test data"))},
+            {"test": _examples(_cells(1000, streams("test data")), digits.test, streams("test data"))},
         )
 
     return Task(
@@ -99,8 +99,11 @@ def task(valid_only: bool = False, split: Literal["test", "validation"] = "test"
     )
 
 
-def _examples(count: int, digits: Digits, generator: Generator) -> Examples:
-    """Valid boards, then as many invalid ones, with an image drawn for every cell."""
+def _cells(count: int, generator: Generator) -> Tensor:
+    """Valid boards, then as many invalid ones, `[count, 16]`."""
     valid = boards()[torch.randint(len(boards()), (count,), generator=generator)]
-    cells = torch.cat([valid[: count // 2], corrupt(valid[count // 2 :], generator)])
+    return torch.cat([valid[: count // 2], corrupt(valid[count // 2 :], generator)])
+
+
+def _examples(cells: Tensor, digits: Digits, generator: Generator) -> Examples:
     return Examples(digits.draw(cells + 1, generator), label(cells), cells)

@@ -41,7 +41,13 @@ class Progress:
 
 
 def train(
-    method: Method, module: nn.Module, images: Tensor, labels: Tensor, settings: Settings, streams: Streams, fabric: Fabric
+    method: Method,
+    module: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    settings: Settings,
+    streams: Streams,
+    fabric: Fabric,
 ) -> Iterator[Progress]:
     """Train the module in place on images `[N, n, C, H, W]` and labels; one item per step.
 
@@ -59,7 +65,9 @@ def train(
 
     def update(loss: Tensor, where: str) -> None:
         if not torch.isfinite(loss):
-            raise TrainingError(f"the loss is {loss.item()} in {where}; lower learning_rate or weight, or look at these examples")
+            raise TrainingError(
+                f"the loss is {loss.item()} in {where}; lower learning_rate or weight, or look at these examples"
+            )
         optimiser.zero_grad()
         fabric.backward(loss)
         optimiser.step()

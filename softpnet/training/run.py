@@ -69,7 +69,9 @@ def _commit() -> str:
     git = ("git", "-C", str(tree))
     try:
         head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10)
-        changed = subprocess.run([*git, "status", "--porcelain", "softpnet"], capture_output=True, text=True, timeout=10)
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "softpnet"], capture_output=True, text=True, timeout=10
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return head.stdout.strip() + ("+" if changed.stdout.strip() else "")

@@ -73,7 +73,11 @@ def small_kand():
     return Chain(states, switch_one(space, label), proposals, space)
 
 
-CHAINS = {**{f"evenodd sum {s}": functools.partial(evenodd, s) for s in range(19)}, "sudoku": sudoku, "kand": small_kand}
+CHAINS = {
+    **{f"evenodd sum {s}": functools.partial(evenodd, s) for s in range(19)},
+    "sudoku": sudoku,
+    "kand": small_kand,
+}
 
 
 def target(chain, log_p, gamma):

@@ -29,7 +29,7 @@ def test_first_encounter_draws_later_ones_walk(generator):
     labels = torch.full((6,), 4)  # 12 rows, so sets of four can move
     state = source.start(labels)
     ids = torch.tensor([1, 4])
-    first, info = source.candidates(state, Query(ids, labels[ids], flat(2), 0, 1.0), generator)
+    _, info = source.candidates(state, Query(ids, labels[ids], flat(2), 0, 1.0), generator)
     assert "acceptance" not in info and state["started"].tolist() == [False, True, False, False, True, False]
     before = state["rows"].clone()
     later, info = source.candidates(state, Query(ids, labels[ids], flat(2), 1, 1.0), generator)

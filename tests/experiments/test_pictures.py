@@ -29,9 +29,7 @@ def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pictures, "DPI", 60)
 
 
-def run(
-    primitives: int = 3, images: int = 40, size: int = 8, channels: int = 1, noise: float = 0.5
-) -> dict[str, Any]:
+def run(primitives: int = 3, images: int = 40, size: int = 8, channels: int = 1, noise: float = 0.5) -> dict[str, Any]:
     """What `learned` needs, with images scattered around their prototypes."""
     g = torch.Generator().manual_seed(0)
     prototypes = torch.randn(primitives, size, generator=g)
@@ -169,9 +167,7 @@ def test_unknown_truth_is_said_and_the_matrix_left_out(tmp_path: Path) -> None:
     assert "accuracy" not in text
 
 
-def test_map_shows_at_most_the_limit_and_the_matrix_counts_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_map_shows_at_most_the_limit_and_the_matrix_counts_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pictures, "MAP_POINTS", 20)
     true, predicted = torch.zeros(40, dtype=torch.long), (torch.arange(40) >= 30).long()
     learned(tmp_path / "a.png", **run(images=40) | {"true": true, "predicted": predicted})

@@ -107,9 +107,7 @@ def test_two_anchored_digits_leave_only_the_identity():
         keep[parity] = [
             dict(zip(digits, values, strict=True))
             for values in itertools.product(range(10), repeat=len(digits))
-            if all(
-                values[digits.index(a)] + values[digits.index(b)] == a + b for a, b in pairs
-            )
+            if all(values[digits.index(a)] + values[digits.index(b)] == a + b for a, b in pairs)
         ]
     assert len(keep[0]) * len(keep[1]) == 36
     for maps in keep.values():
