@@ -66,7 +66,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not(prepared, nam
 def test_every_candidate_source_trains_every_task(prepared, name, candidates):
     task, data = prepared(name)
     model = fit(task, data, candidates=candidates, views=candidates == "auto")
-    assert all(record["loss_kl"] >= 0 for record in model.epochs)
+    assert all(record["loss_kl"] > -1e-6 for record in model.epochs)
 
 
 @pytest.mark.parametrize("name", tasks.names())

@@ -1,0 +1,74 @@
+"""The step of Soft-PNet: what it augments, forwards and draws."""
+
+import torch
+from torch import nn
+
+from softpnet.concepts import ConceptSpace
+from softpnet.methods.base import Batch, Clock
+from softpnet.methods.softpnet import Method
+from softpnet.settings import Settings
+from softpnet.task import Task
+from softpnet.training.streams import Streams
+
+TASK = Task(ConceptSpace(slots=2, values=3), lambda c: c.sum(-1))
+
+
+def prepared(**settings):
+    generator = torch.Generator().manual_seed(0)
+    method = Method(TASK, Settings(**settings), [torch.rand(3, 1, 16, 16, generator=generator)])
+    module = method.module({"concept": nn.Sequential(nn.Flatten(), nn.Linear(256, 4))})
+    labels = torch.tensor([0, 1, 2, 3, 4, 2])
+    batch = Batch(torch.rand(6, 2, 1, 16, 16, generator=generator), labels, torch.arange(6))
+    streams = Streams(0)
+    return method, module, method.start(labels, streams), batch, streams
+
+
+def test_anchors_are_the_originals_and_fresh_copies_at_every_step():
+    method, _, _, _, streams = prepared(copies=3)
+    (one,), (two,) = (method.augmented_anchors(streams("augment")) for _ in range(2))
+    assert one.shape == (4, 3, 1, 16, 16)
+    assert torch.equal(one[0], method.anchors[0]) and torch.equal(two[0], method.anchors[0])
+    assert not torch.equal(one[1:], two[1:])
+
+
+def test_weight_zero_trains_the_prototypical_loss_alone_while_working_sets_are_built():
+    method, module, state, batch, streams = prepared(weight=2.0, weight_delay=3)
+    loss, info = method.loss(module, state, batch, Clock(0, 0), streams)
+    assert info["weight"] == 0 and abs(loss.item() - info["loss_proto"]) < 1e-6 and info["loss_kl"] > 0
+    assert state["started"].all()
+    loss, info = method.loss(module, state, batch, Clock(3, 0), streams)
+    assert abs(loss.item() - info["loss_proto"] - 2.0 * info["loss_kl"]) < 1e-5
+
+
+def test_targets_carry_no_gradient():
+    method, module, state, batch, _ = prepared()
+    target, _ = method.target(state, batch, module(batch.images, [a[None] for a in method.anchors]).log_p.detach(),
+                              Clock(0, 0), 1.0, torch.Generator().manual_seed(0))  # fmt: skip
+    assert not target.requires_grad
+    torch.testing.assert_close(target.sum(-1), torch.ones(6, 2))
+
+
+def test_views_score_the_clean_image_and_train_on_another():
+    method, module, state, batch, streams = prepared(views=True)
+    seen = []
+    module.register_forward_hook(lambda m, given, out: seen.append((given[0], torch.is_grad_enabled())))
+    method.loss(module, state, batch, Clock(0, 0), streams)
+    (view, with_gradient), (clean, without) = seen
+    assert with_gradient and not without
+    assert torch.equal(clean, batch.images) and not torch.equal(view, batch.images) and view.shape == clean.shape
+
+
+def test_best_target_is_one_candidate():
+    method, module, state, batch, streams = prepared(target="best")
+    log_p = module(batch.images, [a[None] for a in method.anchors]).log_p.detach()
+    target, _ = method.target(state, batch, log_p, Clock(0, 0), 1.0, streams("walk"))
+    assert ((target == 0) | (target == 1)).all()
+    rows = target.argmax(-1)
+    assert torch.equal(TASK.label(rows), batch.labels)
+
+
+def test_warm_up_uses_anchors_alone():
+    method, module, _, _, streams = prepared()
+    sizes = []
+    module.encoders["concept"].register_forward_hook(lambda m, given, out: sizes.append(len(given[0])))
+    assert method.warm_up(module, streams).requires_grad and sizes == [4 * 3]

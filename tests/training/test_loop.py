@@ -1,0 +1,129 @@
+"""The loop: who trains on what, and what it leaves behind."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from softpnet.errors import TrainingError
+from softpnet.methods.base import Method
+from softpnet.settings import Settings
+from softpnet.training.loop import train
+from softpnet.training.streams import Streams, borrowed_global_generator
+
+
+class OneProcess:
+    """What the loop asks of a fabric, for one of several processes."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, rank=0, processes=1):
+        self.global_rank, self.world_size = rank, processes
+
+    def setup(self, module, optimiser):
+        return module, optimiser
+
+    def backward(self, loss):
+        loss.backward()
+
+
+class Recorder(Method):
+    """Learns one number and remembers which ids it saw and at which learning rate."""
+
+    def __init__(self, settings, nan_at=None):
+        self.settings, self.seen, self.warm, self.nan_at = settings, [], 0, nan_at
+
+    def module(self, encoders):
+        raise AssertionError("not asked by the loop")
+
+    def start(self, labels, streams):
+        return {}
+
+    def warm_up(self, module, streams):
+        self.warm += 1
+        return module.weight.sum()
+
+    def loss(self, module, state, batch, clock, streams):
+        self.seen.append((clock.epoch, batch.ids.tolist()))
+        scale = float("nan") if (clock.epoch, clock.step) == self.nan_at else 1.0
+        return scale * module.weight.square().sum(), {"always": 1.0, **({"rare": 2.0} if clock.step == 0 else {})}
+
+
+def run(settings, rank=0, processes=1, seed=0, nan_at=None, count=10):
+    method, module = Recorder(settings, nan_at), torch.nn.Linear(1, 1)
+    images, labels = torch.zeros(count, 1, 1, 2, 2), torch.arange(count)
+    steps = list(train(method, module, images, labels, settings, Streams(seed), OneProcess(rank, processes)))
+    return method, steps
+
+
+def test_every_example_is_seen_once_per_epoch_in_a_new_order():
+    method, steps = run(Settings(epochs=3, batch_size=4, warmup_steps=0))
+    orders = [[i for e, ids in method.seen if e == epoch for i in ids] for epoch in range(3)]
+    assert all(sorted(order) == list(range(10)) for order in orders) and len(set(map(tuple, orders))) == 3
+    assert [step.epoch_done for step in steps] == [False, False, True] * 3
+
+
+def test_processes_own_disjoint_examples_and_keep_them():
+    settings = Settings(epochs=2, batch_size=3, warmup_steps=0)
+    seen = [{i for _, ids in run(settings, rank, 2)[0].seen for i in ids} for rank in (0, 1)]
+    assert seen == [{0, 2, 4, 6, 8}, {1, 3, 5, 7, 9}]
+
+
+def test_processes_take_equally_many_steps_when_examples_do_not_divide():
+    settings = Settings(epochs=1, batch_size=2, warmup_steps=0)
+    counts = [len(run(settings, rank, 2, count=9)[1]) for rank in (0, 1)]
+    assert counts == [2, 2]
+
+
+def test_warm_up_steps_come_first_and_can_be_none():
+    assert run(Settings(epochs=1, warmup_steps=7))[0].warm == 7
+    assert run(Settings(epochs=1, warmup_steps=0))[0].warm == 0
+
+
+def test_diagnostics_are_means_over_the_steps_that_have_them():
+    _, steps = run(Settings(epochs=1, batch_size=4, warmup_steps=0))
+    assert steps[-1].means == {"always": 1.0, "rare": 2.0}
+    assert steps[-1].record()["epoch"] == 1
+
+
+def test_a_nan_loss_stops_in_that_step_and_names_the_batch():
+    method = None
+    with pytest.raises(TrainingError, match=r"nan in epoch 2, step 3, on the batch of examples \[") as error:
+        method, _ = run(Settings(epochs=3, batch_size=4, warmup_steps=0), nan_at=(1, 2))
+    assert len(re.findall(r"\d+", str(error.value).split("examples")[1].split("]")[0])) == 2
+    assert method is None
+
+
+def test_streams_do_not_shift_each_other():
+    one, two = Streams(3), Streams(3)
+    torch.rand(1000, generator=one("walk"))
+    assert torch.equal(torch.rand(5, generator=one("batches")), torch.rand(5, generator=two("batches")))
+    assert not torch.equal(torch.rand(5, generator=Streams(3)("a")), torch.rand(5, generator=Streams(3)("b")))
+    assert not torch.equal(torch.rand(5, generator=Streams(3)("a")), torch.rand(5, generator=Streams(4)("a")))
+
+
+def test_borrowing_the_global_generator_gives_it_back():
+    before = torch.random.get_rng_state()
+    with borrowed_global_generator(Streams(0)("init")):
+        one = torch.nn.Linear(3, 3).weight.clone()
+    with borrowed_global_generator(Streams(0)("init")):
+        two = torch.nn.Linear(3, 3).weight.clone()
+    assert torch.equal(one, two) and torch.equal(before, torch.random.get_rng_state())
+
+
+def test_two_processes_train_one_model_together(tmp_path):
+    page = (Path(__file__).parents[2] / "docs/your-own-task.md").read_text()
+    (tmp_path / "my_rule.py").write_text(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[0])
+    command = [sys.executable, "-m", "softpnet.cli.main", "train", str(tmp_path / "my_rule.py"), "--processes", "2"]
+    done = subprocess.run(
+        [*command, "--threads", "1", "--no-pictures", "--out", str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Starting with 2 processes" in done.stderr + done.stdout
+    assert len((tmp_path / "run" / "epochs.jsonl").read_text().splitlines()) == 3
