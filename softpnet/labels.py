@@ -9,11 +9,18 @@ from softpnet.errors import InputError
 from softpnet.task import Task
 
 
+def unique_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The distinct labels, sorted, and the index of each label among them `[N]`."""
+    if labels.dim() == 1:  # much faster than the general case
+        return labels.unique(return_inverse=True)
+    return labels.unique(dim=0, return_inverse=True)
+
+
 def find_labels(known: Tensor, labels: Tensor) -> Tensor:
     """Index into `known` (`[L]` or `[L, m]`, distinct) of each label `[N]` or `[N, m]`, -1 where it is not: `[N]`."""
     if labels.shape[1:] != known.shape[1:]:
         raise InputError(f"labels have shape {list(labels.shape)}, but the rule gives {['N', *known.shape[1:]]}")
-    _, ids = torch.cat([known, labels]).unique(dim=0, return_inverse=True)
+    _, ids = unique_labels(torch.cat([known, labels]))
     place = torch.full((len(ids),), -1).scatter(0, ids[: len(known)], torch.arange(len(known)))
     return place[ids[len(known) :]]
 

@@ -8,8 +8,12 @@ import torch
 from torch import Generator, Tensor
 
 from softpnet.errors import InputError, TaskError
-from softpnet.labels import find_labels
+from softpnet.labels import find_labels, unique_labels
+from softpnet.targets import scores, shared_scores, table_lines, top_rows
 from softpnet.task import Rows, Task
+
+LONG = 2_000
+"""Draws of more rows than this are shared by the examples of a label in a batch."""
 
 ENUMERABLE = 1_000_000
 """Spaces up to this size are enumerated when a task brings no rows."""
@@ -19,7 +23,7 @@ class Cache:
     """Rows sorted by label; inside a label in random order, so that any window of them is a random draw.
 
     Attributes:
-        rows: `[M, k]`.
+        rows: `[M, k]`; `lines`, the same as lines of a table of scores.
         labels: the labels that have rows, `[L]` or `[L, m]`, sorted.
         starts, counts: where each label's rows lie, `[L]`.
         complete: whether all of S(y) is there, `[L]`.
@@ -29,13 +33,14 @@ class Cache:
         rows = given.rows.long()
         self.task = task
         _verify(task, given, rows)
-        order = torch.randperm(len(rows), generator=generator)
-        keys, position = task.space.keys(rows[order]).unique(return_inverse=True)
-        first = torch.full((len(keys),), len(rows)).scatter_reduce(0, position, torch.arange(len(rows)), "amin")
-        rows = rows[order][first.sort().values]  # [M, k] distinct, shuffled
-        self.labels, ids = task.label(rows).unique(dim=0, return_inverse=True)
+        rows = rows[torch.randperm(len(rows), generator=generator)]
+        keys, place = task.space.keys(rows).sort(stable=True)
+        first = torch.nn.functional.pad(keys[1:] != keys[:-1], (1, 0), value=True)
+        rows = rows[place[first].sort().values]  # [M, k] distinct, in random order
+        self.labels, ids = unique_labels(task.label(rows))
         by_label = ids.sort(stable=True).indices
         self.rows = rows[by_label]
+        self.lines = table_lines(self.rows, task.space.h)
         self.counts = ids.bincount(minlength=len(self.labels))  # [L]
         self.starts = self.counts.cumsum(0) - self.counts
         found = find_labels(self.labels, given.complete)
@@ -55,7 +60,7 @@ class Cache:
                 "give the task rows=..., or use candidates='kbest', which needs no cache"
             )
         rows = task.space.all()
-        return cls(task, Rows(rows, complete=task.label(rows).unique(dim=0)), generator)
+        return cls(task, Rows(rows, complete=unique_labels(task.label(rows))[0]), generator)
 
     def draw(self, ids: Tensor, log_p: Tensor, drawn: int, kept: int, generator: Generator) -> tuple[Tensor, Tensor]:
         """Draw `drawn` distinct rows of each example's label, keep the `kept` with the highest log p (Alg. 2).
@@ -63,20 +68,45 @@ class Cache:
         Label indices `[B]`, log p `[B, k, h]` -> rows `[B, K, k]`, valid `[B, K]`; best first. Where a label has no
         more than `drawn` rows, all of them are scored and the result is exact.
         """
+        if min(drawn, int(self.counts[ids].max())) > LONG:
+            where, valid = self._draw_long(ids, log_p, drawn, kept, generator)
+        else:
+            where, valid = self._draw_short(ids, log_p, drawn, kept, generator)
+        missing = kept - where.shape[1]
+        rows = torch.nn.functional.pad(self.rows[where], (0, 0, 0, missing))  # [B, K, k]
+        return rows, torch.nn.functional.pad(valid, (0, missing))
+
+    def _draw_short(
+        self, ids: Tensor, log_p: Tensor, drawn: int, kept: int, generator: Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Every example draws for itself; places in the cache `[B, K]`, and which are rows of the label `[B, K]`."""
         counts = self.counts[ids]  # [B]
         width = min(drawn, int(counts.max()))
         begin = (torch.rand(len(ids), generator=generator) * counts).long()  # [B]
-        offset = torch.arange(width)  # rows are shuffled, so a window is a draw without replacement
+        offset = torch.arange(width)  # rows are in random order, so a window is a draw without replacement
         where = self.starts[ids, None] + (begin[:, None] + offset) % counts[:, None]  # [B, M]
-        score = torch.zeros(where.shape, dtype=log_p.dtype)
-        for i in range(self.task.space.k):
-            score += log_p[:, i].gather(1, self.rows[:, i][where])  # one concept at a time keeps memory at [B, M]
-        score = score.masked_fill(offset >= counts[:, None], -torch.inf)
+        score = scores(log_p, self.rows[where]).masked_fill(offset >= counts[:, None], -torch.inf)  # [B, M]
         top = score.topk(min(kept, width), dim=1)
-        rows = self.rows[where.gather(1, top.indices)]  # [B, min(K, M), k]
-        missing = kept - rows.shape[1]
-        rows = torch.nn.functional.pad(rows, (0, 0, 0, missing))
-        return rows, torch.nn.functional.pad(top.values > -torch.inf, (0, missing))
+        return where.gather(1, top.indices), top.values > -torch.inf
+
+    def _draw_long(
+        self, ids: Tensor, log_p: Tensor, drawn: int, kept: int, generator: Generator
+    ) -> tuple[Tensor, Tensor]:
+        """The same for long lists, where the examples of a label share one draw: then a row is read once for all."""
+        where = torch.zeros(len(ids), kept, dtype=torch.int64)
+        valid = torch.zeros(len(ids), kept, dtype=torch.bool)
+        for label in ids.unique().tolist():
+            mine = ids == label
+            start, count = int(self.starts[label]), int(self.counts[label])
+            width = min(drawn, count)
+            begin = int(torch.randint(count, (), generator=generator)) if width < count else 0
+            lines = self.lines[start : start + count]
+            if width < count:
+                lines = torch.cat([lines[begin : begin + width], lines[: max(begin + width - count, 0)]])
+            best = top_rows(shared_scores(log_p[mine], lines), min(kept, width))  # [b, K]
+            where[mine, : best.shape[1]] = start + (begin + best) % count
+            valid[mine, : best.shape[1]] = True
+        return where, valid
 
     def save(self, path: Path) -> None:
         """Write rows, labels and which labels are complete as safetensors."""

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from softpnet.candidates.cache import ENUMERABLE
 from softpnet.candidates.source import Info, Query, State
-from softpnet.labels import find_feasible
+from softpnet.labels import find_feasible, unique_labels
 from softpnet.settings import Settings
 from softpnet.targets import Candidates
 from softpnet.task import Task
@@ -23,33 +23,40 @@ class KBest:
 
     def start(self, labels: Tensor) -> State:
         if self.task.space.size <= ENUMERABLE:
-            known = self.task.label(self.task.space.all()).unique(dim=0)
+            known, _ = unique_labels(self.task.label(self.task.space.all()))
             find_feasible(self.task, known, labels, labels)
         return {}
 
     def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
         rows = most_probable(query.log_p, self.task.space.sizes, self.settings.pool)  # [B, T, k]
         fits = self.task.satisfies(rows, query.labels)  # [B, T]
-        # A stable sort puts the survivors first and keeps their order, so the first K are the best K.
-        order = (~fits).int().sort(dim=1, stable=True).indices[:, : self.settings.kept]  # [B, K]
-        chosen = rows.gather(1, order[..., None].expand(-1, -1, rows.shape[2]))
-        valid = fits.gather(1, order)
+        # The pool is in order, so the first K survivors are the best K: the j-th stands where the count reaches j.
+        count = fits.int().cumsum(1, dtype=torch.int32)  # [B, T]
+        wanted = torch.arange(1, min(self.settings.kept, rows.shape[1]) + 1, dtype=torch.int32)  # [K]
+        place = torch.searchsorted(count, wanted.expand(len(rows), -1).contiguous())  # [B, K], T where there is none
+        valid = place < rows.shape[1]
+        place = place.clamp_max(rows.shape[1] - 1)
+        chosen = rows.gather(1, place[..., None].expand(-1, -1, rows.shape[2]))
         return Candidates(chosen, valid), {"found": float(valid.any(1).float().mean())}
 
 
 def most_probable(log_p: Tensor, sizes: Sequence[int], pool: int) -> Tensor:
     """The T = min(pool, size of the space) most probable assignments of each example, best first.
 
-    log p `[B, k, h]`, number of values of each concept -> rows `[B, T, k]`. Concepts are merged one after the
-    other: the best T prefixes of i + 1 concepts extend the best T prefixes of i.
+    log p `[B, k, h]`, number of values of each concept -> rows `[B, T, k]`. Concepts are merged one after the other:
+    the best T prefixes of i + 1 concepts extend the best T prefixes of i.
     """
-    batch, k, _ = log_p.shape
-    score = log_p.new_zeros(batch, 1)
-    rows = torch.zeros(batch, 1, k, dtype=torch.int64, device=log_p.device)
+    score = log_p.new_zeros(len(log_p), 1)
+    chosen = []  # per concept: which extension of a shorter prefix each prefix is, [B, T_i]
     for i, values in enumerate(sizes):
         extended = (score[:, :, None] + log_p[:, i, None, :values]).flatten(1)  # [B, T * h_i]
-        score, place = extended.topk(min(pool, extended.shape[1]), dim=1)
-        parent = place // values  # [B, T']
-        rows = rows.gather(1, parent[..., None].expand(-1, -1, k))
-        rows[:, :, i] = place % values
-    return rows
+        last = i + 1 == len(sizes)
+        score, place = extended.topk(min(pool, extended.shape[1]), dim=1, sorted=last)
+        chosen.append(place)
+    # Follow the prefixes back from the longest: place = parent * h_i + value.
+    rows, at = [], torch.arange(score.shape[1], device=log_p.device).expand(score.shape)  # [B, T]
+    for values, place in zip(reversed(sizes), reversed(chosen), strict=True):
+        here = place.gather(1, at)
+        rows.append(here % values)
+        at = here // values
+    return torch.stack(rows[::-1], dim=2)

@@ -32,6 +32,14 @@ def test_label_vectors_are_indexed(generator):
     assert cache.labels.tolist() == [[s, 1] for s in range(5)] and cache.counts.tolist() == [1, 2, 3, 2, 1]
 
 
+@pytest.fixture(params=["short lists", "long lists"])
+def both_paths(request, monkeypatch):
+    """Short lists are drawn example by example, long ones label by label: the promises are the same."""
+    if request.param == "long lists":
+        monkeypatch.setattr("softpnet.candidates.cache.LONG", 0)
+
+
+@pytest.mark.usefixtures("both_paths")
 def test_a_draw_wider_than_the_label_is_the_exact_top(generator):
     cache = Cache.of(SUMS, generator)
     log_p = torch.randn(2, 3, 4, generator=generator).log_softmax(-1)
@@ -44,20 +52,21 @@ def test_a_draw_wider_than_the_label_is_the_exact_top(generator):
     assert rows[1, 0].tolist() == [0, 0, 0]
 
 
+@pytest.mark.usefixtures("both_paths")
 def test_a_narrow_draw_is_uniform_and_without_replacement(generator):
-    """Every row is as likely to be drawn, over caches and draws."""
-    log_p = torch.zeros(3000, 3, 4)
+    """Every row is as likely to be drawn."""
+    log_p = torch.zeros(2, 3, 4)
     counts = torch.zeros(4, 4, 4)
-    for _ in range(4):
-        cache = Cache.of(SUMS, generator)
-        rows, valid = cache.draw(torch.full((3000,), 4), log_p, drawn=3, kept=3, generator=generator)
+    cache = Cache.of(SUMS, generator)
+    for _ in range(4000):
+        rows, valid = cache.draw(torch.tensor([4, 4]), log_p, drawn=3, kept=3, generator=generator)
         assert valid.all()
         keys = SUMS.space.keys(rows)
         assert (keys.sort(1).values.diff(dim=1) > 0).all()
         counts.index_put_(tuple(rows.flatten(0, 1).T), torch.tensor(1.0), accumulate=True)
     drawn = counts[counts > 0]
     assert len(drawn) == 12  # all assignments with sum 4
-    assert (drawn / drawn.sum() - 1 / 12).abs().max() < 0.006
+    assert (drawn / drawn.sum() - 1 / 12).abs().max() < 0.008
 
 
 def test_a_cache_file_gives_the_same_cache_back(tmp_path, generator):
