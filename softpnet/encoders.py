@@ -82,18 +82,18 @@ class _PoolNormalise(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, inverse_std: Tensor) -> Tensor:
         x = x.contiguous(memory_format=torch.channels_last)
         pooled, place = functional.max_pool2d(x, 2, return_indices=True)
-        slope = scale * inverse_std
-        result = torch.addcmul(_channels(shift - slope * mean), pooled, _channels(slope)).relu_()
-        ctx.save_for_backward(x, pooled, place, result, scale, mean, inverse_std)
+        normalised = (pooled - _channels(mean)) * _channels(inverse_std)
+        result = torch.addcmul(_channels(shift), normalised, _channels(scale)).relu_()
+        ctx.save_for_backward(x, normalised, place, result, scale, mean, inverse_std)
         return result
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, pooled, place, result, scale, mean, inverse_std = ctx.saved_tensors
+        x, normalised, place, result, scale, mean, inverse_std = ctx.saved_tensors
         gradient = gradient * (result > 0)
         to_shift = gradient.sum((0, 2, 3))
-        to_scale = ((gradient * pooled).sum((0, 2, 3)) - mean * to_shift) * inverse_std
+        to_scale = (gradient * normalised).sum((0, 2, 3))
         # Batch norm's gradient is slope * (g - mean(g) - normalised * mean(g * normalised)), with g at the pooled
         # places only: an affine function of x everywhere, and slope * g added at those places.
         slope = scale * inverse_std
