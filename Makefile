@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: quickstart test check clean
+.PHONY: quickstart test bench check clean
 
 quickstart: $(READY)
 	$(BIN)/softpnet train kand_logic --candidates kbest --option train=1000 --epochs 5 --weight-delay 1 --weight-ramp 2
@@ -11,6 +11,9 @@ quickstart: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest
+
+bench: $(READY)
+	$(BIN)/python -m bench
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -1,0 +1,64 @@
+"""Encoder versus limit: FLOP rate of forward, backward and optimiser step as a share of matrix multiplication's."""
+
+from __future__ import annotations
+
+import torch
+
+from bench.timing import in_turns, threads
+from softpnet.encoders import Conv4
+
+STEPS = {"mnist_evenodd": (168, 1), "visual_sudoku": (1064, 1), "kand_logic": (612, 3)}
+"""Images per step and channels of the three tasks."""
+
+
+def flop(images: int, channels: int, side: int = 28, width: int = 64) -> float:
+    """Multiplications and additions of Conv4's convolutions, forward and twice as many backward."""
+    total, before = 0, channels
+    for _ in range(4):
+        total += 2 * side * side * width * 9 * before
+        side, before = side // 2, width
+    return 3.0 * total * images
+
+
+def encoder_step(images: int, channels: int):  # type: ignore[no-untyped-def]
+    """A function that makes one training step of the encoder alone."""
+    encoder = Conv4(channels).train()
+    optimiser = torch.optim.Adam(encoder.parameters(), foreach=True)
+    x = torch.rand(images, channels, 28, 28, generator=torch.Generator().manual_seed(0))
+
+    def step() -> None:
+        optimiser.zero_grad()
+        encoder(x).square().mean().backward()
+        optimiser.step()
+
+    return step
+
+
+def multiply(size: int):  # type: ignore[no-untyped-def]
+    one, two = torch.rand(2, size, size, generator=torch.Generator().manual_seed(0))
+    return lambda: one @ two
+
+
+def measure(counts: list[int], repeats: int = 7) -> list[dict]:
+    rows = []
+    for count in counts:
+        for task, (images, channels) in STEPS.items():
+            with threads(count):
+                sizes = (768, 1024, 1536)
+                contenders = {f"multiply {size}": multiply(size) for size in sizes}
+                seconds = in_turns(contenders | {"encoder": encoder_step(images, channels)}, repeats)
+            limit = max(2 * size**3 / seconds[f"multiply {size}"] for size in sizes)
+            rate = flop(images, channels) / seconds["encoder"]
+            rows.append(
+                {
+                    "name": f"encoder / matrix multiply, {task}, {images} images",
+                    "threads": count,
+                    "ratio": rate / limit,
+                    "target": 0.60 if count == 1 else 0.52,
+                    "better": "higher",
+                    "seconds": seconds["encoder"],
+                    "gigaflop_per_second": rate / 1e9,
+                    "limit_gigaflop_per_second": limit / 1e9,
+                }
+            )
+    return rows

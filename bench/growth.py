@@ -1,0 +1,77 @@
+"""Growth: time and memory of scoring and selection against cache rows, K, slots and T, with the fitted exponent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from bench.timing import in_turns, threads
+from softpnet.candidates.cache import Cache
+from softpnet.candidates.kbest import KBest
+from softpnet.candidates.source import Query
+from softpnet.concepts import ConceptSpace
+from softpnet.settings import Settings
+from softpnet.task import Rows, Task
+
+EXAMPLES = 64
+
+
+def parity(c: torch.Tensor) -> torch.Tensor:
+    return c.sum(-1) % 2
+
+
+def _draw(rows: int, kept: int, slots: int) -> tuple[Callable[[], object], int]:
+    """One first draw of a batch from a cache; its bytes are those of the scores."""
+    generator = torch.Generator().manual_seed(0)
+    task = Task(ConceptSpace(slots=slots, values=4), parity)
+    given = torch.randint(4, (2 * rows, slots), generator=generator)
+    cache = Cache(task, Rows(given, complete=torch.zeros(0, dtype=torch.int64)), generator)
+    log_p = torch.randn(EXAMPLES, slots, 4, generator=generator).log_softmax(-1)
+    ids = torch.ones(EXAMPLES, dtype=torch.int64)
+    return lambda: cache.draw(ids, log_p, rows, kept, generator), 4 * EXAMPLES * int(cache.counts[1])
+
+
+def _kbest(pool: int) -> tuple[Callable[[], object], int]:
+    generator = torch.Generator().manual_seed(0)
+    task = Task(ConceptSpace(slots=18, values=3), parity)
+    log_p = torch.randn(EXAMPLES, 18, 3, generator=generator).log_softmax(-1)
+    source = KBest(task, Settings(pool=pool, kept=20))
+    query = Query(torch.arange(EXAMPLES), torch.arange(EXAMPLES) % 2, log_p, 0, 1.0)
+    return lambda: source.candidates({}, query, generator), 8 * EXAMPLES * pool * 18
+
+
+AXES: dict[str, tuple[list[int], Callable[[int], tuple[Callable[[], object], int]]]] = {
+    "cache rows": ([1_000, 10_000, 100_000, 1_000_000], lambda n: _draw(n, 20, 18)),
+    "candidates K": ([10, 30, 100, 300, 1_000], lambda n: _draw(20_000, n, 18)),
+    "slots": ([8, 16, 40, 81], lambda n: _draw(20_000, 20, n)),
+    "pool T": ([64, 128, 256, 512, 1_024, 2_048], _kbest),
+}
+
+
+def measure(count: int = 1, repeats: int = 3) -> list[dict]:
+    result = []
+    with threads(count):
+        for axis, (sizes, make) in AXES.items():
+            made = [make(size) for size in sizes]
+            seconds = in_turns({str(s): run for s, (run, _) in zip(sizes, made, strict=True)}, repeats, warm_up=1)
+            times = [seconds[str(size)] for size in sizes]
+            result.append(
+                {
+                    "name": axis,
+                    "threads": count,
+                    "sizes": sizes,
+                    "seconds": times,
+                    "megabytes": [size / 1e6 for _, size in made],
+                    "exponent": slope(sizes, times),
+                }
+            )
+    return result
+
+
+def slope(sizes: list[int], seconds: list[float]) -> float:
+    """Exponent of the power law that fits best: least squares in logarithms."""
+    x, y = [math.log(s) for s in sizes], [math.log(s) for s in seconds]
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
