@@ -10,7 +10,7 @@ quickstart: $(READY)
 	@echo "Your own task: write a rule in a file and run  $(BIN)/softpnet train my_rule.py  (see docs/your-own-task.md)"
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2
 
 bench: $(READY)
 	$(BIN)/python -m bench

@@ -1,7 +1,7 @@
 """The paper's loop as one would first write it: every episode embedded by itself, examples looped over.
 
-Short and honest, not slow on purpose: the same augmentation and the same encoder, in torch's default memory layout. Tests compare its
-losses with the library's on a tiny case.
+Short and honest, not slow on purpose: the same augmentation and the same encoder, in torch's default memory layout.
+Tests compare its losses with the library's on a tiny case.
 """
 
 from __future__ import annotations

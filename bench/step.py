@@ -1,4 +1,4 @@
-"""Step overhead: a whole training step over the encoder's own step, on each task; and what k-best and the cache cost."""
+"""Step overhead: a whole training step over the encoder's own, on each task; and what cache and k-best cost."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from softpnet.concepts import ConceptSpace, Group
 from softpnet.errors import InputError
-from softpnet.task import Anchors
+from softpnet.task import Anchors, Task
 
 
 def check_images(images: Any, space: ConceptSpace) -> None:
@@ -18,17 +18,25 @@ def check_images(images: Any, space: ConceptSpace) -> None:
     _check_pixels(images, "images", 5, "[N, n, C, H, W]")
     if images.shape[1] != space.slots:
         raise InputError(
-            f"images have {images.shape[1]} slots (shape {list(images.shape)}), expected the {space.slots} of the space"
+            f"images have {images.shape[1]} slots (shape {list(images.shape)}), "
+            f"expected the {space.slots} of the space; give one image per slot"
         )
 
 
-def check_labels(labels: Any, count: int) -> None:
-    """Labels must be integers, one (or one vector) per example."""
-    if not isinstance(labels, Tensor) or labels.dtype.is_floating_point or labels.dim() not in (1, 2):
+def check_labels(labels: Any, count: int, task: Task) -> None:
+    """Labels must be integers, one (or one vector) per example, as the rule gives them."""
+    number = isinstance(labels, Tensor) and not (labels.dtype.is_floating_point or labels.dtype.is_complex)
+    if not number or labels.dim() not in (1, 2):
         found = f"{labels.dtype} {list(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
         raise InputError(f"labels are {found}, expected an integer tensor [N] or [N, m]; use labels.long()")
     if len(labels) != count:
         raise InputError(f"there are {len(labels)} labels for {count} examples; expected one per example")
+    entries = task.label(torch.zeros(1, task.space.k, dtype=torch.int64)).shape[1:]
+    if labels.shape[1:] != entries:
+        shape = ", ".join(["N", *map(str, entries)])
+        raise InputError(
+            f"labels have shape {list(labels.shape)}, but the rule gives [{shape}]; reshape them or correct the rule"
+        )
 
 
 def arrange_anchors(
@@ -44,6 +52,11 @@ def arrange_anchors(
     names = {group.name for group in space.groups}
     if set(anchors) != names:
         raise InputError(f"anchors are given for groups {sorted(anchors)}, expected {sorted(names)}")
+    for name, given in anchors.items():
+        if isinstance(given, Tensor) or not isinstance(given, Sequence) or len(given) != 2:
+            raise InputError(
+                f"anchors of group {name!r} are {type(given).__name__}, expected softpnet.Anchors(images, concepts)"
+            )
     return [_arrange(group, Anchors(*anchors[group.name]), image_shape) for group in space.groups]
 
 
@@ -52,7 +65,7 @@ def _arrange(group: Group, anchors: Anchors, image_shape: torch.Size) -> Tensor:
     if anchors.images.shape[1:] != image_shape:
         raise InputError(
             f"anchor images of group {group.name!r} have size {list(anchors.images.shape[1:])}, "
-            f"but the images have {list(image_shape)}"
+            f"but the images have {list(image_shape)}; resize them"
         )
     primitives = list(group.primitives)
     given = torch.as_tensor(anchors.concepts)
@@ -63,7 +76,7 @@ def _arrange(group: Group, anchors: Anchors, image_shape: torch.Size) -> Tensor:
     place: dict[int, int] = {}
     for at, concept in enumerate(given.tolist()):
         number = numbers.get(tuple(concept), -1) if isinstance(concept, list) else concept
-        if not 0 <= number < len(primitives):
+        if number not in range(len(primitives)):
             names = group.primitive_names
             raise InputError(
                 f"anchor {at} of group {group.name!r} has concept {concept}, which is outside the space; "
@@ -86,6 +99,11 @@ def _arrange(group: Group, anchors: Anchors, image_shape: torch.Size) -> Tensor:
 
 def check_encoder(name: str, encoder: nn.Module, image_shape: torch.Size) -> None:
     """An encoder must map `[M, C, H, W]` to `[M, D]`; it is tried on two blank images in evaluation mode."""
+    if not isinstance(encoder, nn.Module):
+        raise InputError(
+            f"the encoder of group {name!r} is {type(encoder).__name__} {encoder!r}, expected an nn.Module, "
+            "or a function from the number of channels to one"
+        )
     training = encoder.training
     size = "x".join(map(str, image_shape))
     try:
@@ -111,7 +129,10 @@ def _check_pixels(images: Any, what: str, rank: int, shape: str) -> None:
     if not isinstance(images, Tensor):
         raise InputError(f"{what} are {type(images).__name__}, expected a float32 tensor {shape}; use torch.as_tensor")
     if images.dim() != rank:
-        raise InputError(f"{what} have rank {images.dim()} (shape {list(images.shape)}), expected {shape}")
+        raise InputError(
+            f"{what} have rank {images.dim()} (shape {list(images.shape)}), expected {shape}; "
+            "images.unsqueeze(dim) adds a missing dimension"
+        )
     if images.dtype != torch.float32:
         raise InputError(
             f"{what} are {images.dtype}, expected torch.float32 in [0, 1]; use images.float() / 255 for bytes"

@@ -50,6 +50,9 @@ class Group:
 
     def _check(self) -> None:
         who = f"group {self.name!r}"
+        for name in (self.name, str(self.encoder)):
+            if not name or "." in name or "/" in name:
+                raise TaskError(f"a group or encoder is named {name!r}; expected a name without '.' and '/'")
         if not self.slots or len(set(self.slots)) != len(self.slots) or min(self.slots) < 0:
             raise TaskError(f"{who} reads slots {self.slots}; expected distinct slots, 0 or above")
         if not self.values or min(self.values) < 1:

@@ -19,7 +19,8 @@ def unique_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
 def find_labels(known: Tensor, labels: Tensor) -> Tensor:
     """Index into `known` (`[L]` or `[L, m]`, distinct) of each label `[N]` or `[N, m]`, -1 where it is not: `[N]`."""
     if labels.shape[1:] != known.shape[1:]:
-        raise InputError(f"labels have shape {list(labels.shape)}, but the rule gives {['N', *known.shape[1:]]}")
+        shape = ", ".join(["N", *map(str, known.shape[1:])])
+        raise InputError(f"labels have shape {list(labels.shape)}, but the rule gives [{shape}]")
     _, ids = unique_labels(torch.cat([known, labels]))
     place = torch.full((len(ids),), -1).scatter(0, ids[: len(known)], torch.arange(len(known)))
     return place[ids[len(known) :]]

@@ -54,7 +54,7 @@ class SoftPNet:
         self, task: Task, *, method: str = "softpnet", seed: int = 0, encoder: Encoder | None = None, **settings: Any
     ) -> None:
         known = {field.name for field in dataclasses.fields(Hardware)}
-        self.hardware = Hardware(**{name: settings.pop(name) for name in list(settings) if name in known})
+        self.hardware = Hardware(**{name: settings.pop(name) for name in list(settings) if name in known}).check()
         self.task = task
         self.settings = task.settings.override(**settings)
         self.method, self.seed, self.encoder = method, seed, encoder
@@ -86,7 +86,7 @@ class SoftPNet:
 
         check_label_function(self.task)
         check_images(images, self.task.space)
-        check_labels(labels, len(images))
+        check_labels(labels, len(images), self.task)
         self.anchors = arrange_anchors(self.task.space, anchors, images.shape[2:])
         self.image_shape = images.shape[2:]
         streams = Streams(self.seed)
@@ -102,26 +102,29 @@ class SoftPNet:
         fabric.launch()
         self.is_main_process = fabric.is_global_zero
         method = self._method_class(self.task, self.settings, [a.to(fabric.device) for a in self.anchors])
-        self.module = method.module(encoders)
+        self.module = None
+        module = method.module(encoders)
+        steps = train(method, module, images, labels, self.settings, streams, fabric)
         folder = runs.new_run_folder(Path(run)) if run is not None and fabric.is_global_zero else None
         if folder is not None:
             runs.write_json(folder / runs.CONFIG, self.config())
         keep_large_blocks()
         self.epochs, self.interrupted = [], False
-        with _threads(hardware.threads), graceful_interrupt() as stop:
-            for state in train(method, self.module, images, labels, self.settings, streams, fabric):
+        # A user's encoder may draw from the global generator while training, as dropout does.
+        with _threads(hardware.threads), borrowed_global_generator(streams("encoder")), graceful_interrupt() as stop:
+            for step in steps:
                 if progress is not None:
-                    progress(state)
-                if state.epoch_done:
-                    self.epochs.append(state.record())
+                    progress(step)
+                if step.epoch_done:
+                    self.epochs.append(step.record())
                     if folder is not None:
                         runs.append_line(folder / runs.EPOCHS, self.epochs[-1])
                 if stop.requested:
                     self.interrupted = True
                     break
-            self.module.eval()
-            method.finish(self.module)
-        self.module.cpu()
+            module.eval()
+            method.finish(module)
+        self.module = module.cpu()
         if folder is not None:
             self.save(folder)
         return self
@@ -135,10 +138,13 @@ class SoftPNet:
 
     def score(self, images: Tensor, labels: Tensor, concepts: Tensor | None = None) -> dict[str, float]:
         """Accuracy and F1 of labels and, where the true concepts `[N, k]` are given, of concepts."""
-        check_labels(labels, len(images))
+        self._fitted()
+        check_labels(labels, len(images), self.task)
         found = self.predict(images)
         scores = label_metrics(found.label, labels)
         if concepts is not None:
+            if concepts.shape != found.concepts.shape:
+                raise InputError(f"concepts have shape {list(concepts.shape)}, expected {list(found.concepts.shape)}")
             scores = concept_metrics(self.task.space, found.concepts, concepts) | scores
             scores["gap"] = scores["label_accuracy"] - scores["concept_accuracy"]
         return scores
@@ -151,7 +157,7 @@ class SoftPNet:
 
     def prototypes(self) -> list[Tensor]:
         """The prototypes of each group, `[P, D]`."""
-        return [self._fitted().prototypes[group.name].detach() for group in self.task.space.groups]  # type: ignore[index]
+        return [p.detach() for p in self._fitted().settled()]  # type: ignore[operator]
 
     def save(self, folder: str | Path) -> None:
         """Write the configuration and the model, prototypes included."""
@@ -167,20 +173,27 @@ class SoftPNet:
         save_file(tensors, folder / runs.MODEL)
 
     @classmethod
-    def load(cls, folder: str | Path, *, task: Task | None = None, encoder: Encoder | None = None) -> SoftPNet:
-        """Read what `save` or a run wrote. A task or encoder that was not found by name must be handed in again."""
+    def load(
+        cls, folder: str | Path, *, task: Task | None = None, encoder: Encoder | None = None, origin: str | None = None
+    ) -> SoftPNet:
+        """Read what `save` or a run wrote. A task or encoder that was not found by name must be handed in again;
+        `origin` is a new place of the task's file."""
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
         folder = Path(folder)
         config = runs.read_json(folder / runs.CONFIG)
+        for entry in ("task", "origin", "method", "seed", "settings", "hardware", "image_shape"):
+            if not isinstance(config, dict) or entry not in config:
+                raise InputError(f"{folder / runs.CONFIG} is damaged: it has no entry {entry!r}")
         if task is None:
-            if config["origin"] is None:
+            if origin is None and config["origin"] is None:
                 raise InputError(
                     f"the run in {folder} was made with a task built in Python ({config['task']!r}); "
                     "pass it again: SoftPNet.load(folder, task=task)"
                 )
-            task = tasks.load(config["origin"]["task"], config["origin"]["options"])
+            known = config["origin"] or {"options": {}}
+            task = tasks.load(origin or known["task"], known["options"])
         model = cls(
             task,
             method=config["method"],
@@ -196,6 +209,14 @@ class SoftPNet:
         except SafetensorError as error:
             raise InputError(f"{folder / runs.MODEL} is damaged: {error}") from error
         model.image_shape = torch.Size(config["image_shape"])
+        for group in task.space.groups:
+            stored = tensors.get(f"anchors.{group.name}")
+            if stored is None or len(stored) != len(group.primitives or ()):
+                raise InputError(
+                    f"the model in {folder} does not fit this task: it holds "
+                    f"{'no' if stored is None else len(stored)} anchors of group {group.name!r}, "
+                    f"expected {len(group.primitives or ())}; pass the task that it was trained with"
+                )
         model.anchors = [tensors[f"anchors.{group.name}"] for group in task.space.groups]
         with borrowed_global_generator(Streams(0)("init")):
             encoders = model._encoders(model.image_shape)
@@ -234,7 +255,9 @@ class SoftPNet:
                 if name not in given:
                     raise InputError(f"no encoder for {name!r}; the encoders given are {', '.join(given)}")
                 given = given[name]
-            encoders[name] = copy.deepcopy(given) if isinstance(given, nn.Module) else given(image_shape[0])
+            encoders[name] = (
+                given(image_shape[0]) if callable(given) and not isinstance(given, nn.Module) else copy.deepcopy(given)
+            )
             check_encoder(name, encoders[name], image_shape)
         return encoders
 
@@ -248,7 +271,8 @@ class SoftPNet:
         check_images(images, self.task.space)
         if images.shape[2:] != self.image_shape:
             raise InputError(
-                f"images have size {list(images.shape[2:])}, expected {list(self.image_shape or ())} as in training"
+                f"images have size {list(images.shape[2:])}, expected {list(self.image_shape or ())} as in training; "
+                "resize them"
             )
         return images.split(max(1, IMAGES_AT_ONCE // self.task.space.slots))
 

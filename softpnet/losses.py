@@ -10,8 +10,9 @@ from softpnet.prototypes import squared_distances
 
 def kl(target: Tensor, log_p: Tensor) -> Tensor:
     """Mean over the batch of sum_i KL(target^i || p^i); target and log p `[B, k, h]` (eq. 3)."""
-    used = target > 0  # a value of weight zero adds nothing, also where log p is -inf
-    terms = target * (target.clamp_min(torch.finfo(target.dtype).tiny).log() - log_p.masked_fill(~used, 0.0))
+    # A value of weight zero adds nothing, also where log p is -inf; NaN must show in the loss.
+    nothing = (target == 0) & log_p.isneginf()
+    terms = target * (target.clamp_min(torch.finfo(target.dtype).tiny).log() - log_p.masked_fill(nothing, 0.0))
     return terms.sum((1, 2)).mean()
 
 

@@ -24,6 +24,11 @@ class Reading(NamedTuple):
     anchors: list[Tensor]  # per group [A, P, D], embedded in the same forward
 
 
+def _key(name: str) -> str:
+    """The name, or another one where torch's containers have an attribute of that name, such as "type"."""
+    return f"{name}_" if hasattr(nn.ModuleDict(), name) or hasattr(nn.ParameterDict(), name) else name
+
+
 class PrototypeNetwork(nn.Module):
     """Encoders, by name, and the prototypes of every group.
 
@@ -34,7 +39,7 @@ class PrototypeNetwork(nn.Module):
     def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module]) -> None:
         super().__init__()
         self.space = space
-        self.encoders = nn.ModuleDict(encoders)
+        self.encoders = nn.ModuleDict({_key(name): encoder for name, encoder in encoders.items()})
         self.prototypes = nn.ParameterDict()
 
     def forward(self, images: Tensor, anchors: Sequence[Tensor]) -> Reading:
@@ -49,11 +54,15 @@ class PrototypeNetwork(nn.Module):
         empty = anchors[0].new_zeros(0, self.space.slots, *anchors[0].shape[2:])
         _, embedded = self._embed(empty, anchors)
         for group, anchor in zip(self.space.groups, embedded, strict=True):
-            self.prototypes[group.name] = nn.Parameter(anchor.mean(0), requires_grad=False)
+            self.prototypes[_key(group.name)] = nn.Parameter(anchor.mean(0), requires_grad=False)
 
     def log_p(self, images: Tensor) -> Tensor:
         """log p `[B, k, h]` of images `[B, n, C, H, W]` with the settled prototypes."""
-        return self._log_p(self.embed(images), [self.prototypes[group.name] for group in self.space.groups])
+        return self._log_p(self.embed(images), self.settled())
+
+    def settled(self) -> list[Tensor]:
+        """The prototypes of inference, per group `[P, D]`."""
+        return [self.prototypes[_key(group.name)] for group in self.space.groups]
 
     def embed(self, images: Tensor) -> list[Tensor]:
         """Embeddings of the slots of each group, `[B, n_g, D]`."""
@@ -71,7 +80,7 @@ class PrototypeNetwork(nn.Module):
         slots: dict[int, Tensor] = {}
         embedded: dict[int, Tensor] = {}
         for name, encoder in self.encoders.items():
-            groups = [g for g, group in enumerate(self.space.groups) if group.encoder == name]
+            groups = [g for g, group in enumerate(self.space.groups) if _key(group.encoder) == name]
             read = sorted({slot for g in groups for slot in self.space.groups[g].slots})
             seen = images if read == list(range(images.shape[1])) else images[:, read]
             parts = [seen.flatten(0, 1)] + [anchors[g].flatten(0, 1) for g in groups if anchors]

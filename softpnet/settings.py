@@ -62,6 +62,12 @@ class Settings:
 
     def check(self) -> Settings:
         """Raise for a value out of range; itself otherwise."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.type == "int":
+                _require(field.name, value, isinstance(value, int) and not isinstance(value, bool), "a whole number")
+            elif field.type == "float":
+                _require(field.name, value, isinstance(value, (int, float)), "a number")
         at_least_one = ("epochs", "batch_size", "episodes", "kept", "draw_factor", "pool", "walk_every")
         for name in at_least_one:
             _require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
@@ -90,6 +96,8 @@ class Settings:
 
 CANDIDATES = ("cache", "kbest", "auto")
 TARGETS = ("soft", "best")
+DEVICES = ("cpu", "cuda", "mps", "auto")
+PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "64-true")
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,14 @@ class Hardware:
     """Threads per process; the default leaves torch's own choice."""
     processes: int = 1
     """Processes that train together, each on its own share of the examples."""
+
+    def check(self) -> Hardware:
+        """Raise for a value that cannot be; itself otherwise."""
+        _require("device", self.device, self.device in DEVICES, f"one of {', '.join(DEVICES)}")
+        _require("precision", self.precision, self.precision in PRECISIONS, f"one of {', '.join(PRECISIONS)}")
+        _require("threads", self.threads, self.threads is None or self.threads >= 1, "at least 1, or none")
+        _require("processes", self.processes, self.processes >= 1, "at least 1")
+        return self
 
 
 def _require(name: str, value: Any, fine: bool, expected: str) -> None:

@@ -125,9 +125,13 @@ def check_label_function(task: Task) -> None:
             f"the label function of task {task.name!r} differs between two calls on the same rows; "
             "it must be a fixed function of the concepts"
         )
-    folded = task.label(rows.unflatten(0, (8, 8)))
-    if folded.shape != (8, 8, *labels.shape[1:]) or not torch.equal(folded.flatten(0, 1), labels):
+    try:
+        folded = task.label(rows.unflatten(0, (8, 8)))
+        vectorised = folded.shape == (8, 8, *labels.shape[1:]) and torch.equal(folded.flatten(0, 1), labels)
+    except Exception:
+        vectorised = False
+    if not vectorised:
         raise TaskError(
-            f"the label function of task {task.name!r} gives other labels when the same rows come as [8, 8, k]; "
-            "use c[..., i], not c[:, i], and reduce over dim=-1"
+            f"the label function of task {task.name!r} fails or gives other labels when the same rows "
+            "come as [8, 8, k]; use c[..., i], not c[:, i], and reduce over dim=-1"
         )

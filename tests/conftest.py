@@ -1,7 +1,11 @@
 """Shared by all tests: one thread, so that timings and bits do not depend on the machine's load."""
 
+import os
+
 import pytest
 import torch
+
+os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
 
 
 @pytest.fixture(autouse=True, scope="session")

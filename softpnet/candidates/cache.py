@@ -46,7 +46,10 @@ class Cache:
         found = find_labels(self.labels, given.complete)
         if (found < 0).any():
             missing = given.complete[found < 0][0].tolist()
-            raise TaskError(f"the rows of task {task.name!r} are called complete for label {missing}, but none has it")
+            raise TaskError(
+                f"the rows of task {task.name!r} are called complete for label {missing}, but none has it; "
+                "add its rows, or leave it out of `complete`"
+            )
         self.complete = torch.zeros(len(self.labels), dtype=torch.bool).index_fill(0, found, True)
 
     @classmethod
@@ -130,7 +133,7 @@ def read_rows(path: Path) -> Rows:
     try:
         stored = load_file(path)
         return Rows(stored["rows"], stored["complete"], stored["labels"])
-    except (SafetensorError, KeyError) as error:
+    except (SafetensorError, KeyError, OSError) as error:
         raise InputError(
             f"{path} is not a cache file ({error}); expected safetensors with rows, labels, complete"
         ) from error
@@ -141,9 +144,17 @@ def _verify(task: Task, given: Rows, rows: Tensor) -> None:
         raise TaskError(f"the rows of task {task.name!r} have shape {list(rows.shape)}, expected [M, {task.space.k}]")
     outside = ~task.space.contains(rows)
     if outside.any():
-        raise TaskError(f"cached row {rows[outside][0].tolist()} lies outside the space of task {task.name!r}")
+        raise TaskError(
+            f"cached row {rows[outside][0].tolist()} lies outside the space of task {task.name!r}; "
+            f"expected values from 0 to below {list(task.space.sizes)}; correct the rows or the space"
+        )
     if given.labels is not None:
         labels = task.label(rows)
+        if given.labels.shape != labels.shape:
+            raise TaskError(
+                f"labels of shape {list(given.labels.shape)} are stored with the {len(rows)} rows of task "
+                f"{task.name!r}, expected {list(labels.shape)}; give one label per row, or none"
+            )
         wrong = (labels != given.labels).reshape(len(rows), -1).any(1)
         if wrong.any():
             at = int(wrong.nonzero()[0])

@@ -42,8 +42,7 @@ class ListedOrKBest:
         self.listed, self.kbest = listed, kbest
 
     def start(self, labels: Tensor) -> State:
-        self.kbest.start(labels[~self.listed.has(labels)])
-        return {}
+        return self.kbest.start(labels)  # all of them, so that an error names the examples' own ids
 
     def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
         has = self.listed.has(query.labels)

@@ -61,7 +61,8 @@ def show_metrics(task: Task, metrics: dict[str, dict[str, float]], folder: Path)
     table.add_column("")
     for split in metrics:
         table.add_column(split.replace("_", " "), justify="right")
-    for name in next(iter(metrics.values())):
-        table.add_row(name.replace("_", " "), *(f"{100 * values[name]:.2f}" for values in metrics.values()))
+    for name in dict.fromkeys(name for values in metrics.values() for name in values):
+        shown = (f"{100 * values[name]:.2f}" if name in values else "" for values in metrics.values())
+        table.add_row(name.replace("_", " "), *shown)
     Console().print(table)
     print(f"run folder: {folder}")

@@ -22,10 +22,9 @@ class Evaluate:
         from softpnet.cli.train import make_data
         from softpnet.experiments.judge import scores
         from softpnet.learner import SoftPNet
-        from softpnet.tasks import load
         from softpnet.training.streams import Streams
 
-        model = SoftPNet.load(self.folder, task=load(self.task) if self.task else None)
+        model = SoftPNet.load(self.folder, origin=self.task)
         data = make_data(model.task, Streams(model.seed))
         show_metrics(model.task, scores(model, data), self.folder)
         return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Annotated, Any, cast, get_type_hints
+from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import tyro
 
@@ -12,7 +12,7 @@ from softpnet.cli.evaluate import Evaluate
 from softpnet.cli.lists import Methods, Tasks
 from softpnet.cli.predict import Predict
 from softpnet.cli.reproduce import Reproduce
-from softpnet.cli.train import Train
+from softpnet.cli.train import INTERRUPTED, Train
 from softpnet.errors import InputError, SoftPNetError
 
 COMMANDS = {
@@ -44,15 +44,18 @@ def main() -> None:
     except SoftPNetError as error:
         print(f"softpnet: {error}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 def option_names(options: type) -> list[str]:
     """The options that a command's dataclass, and the dataclasses in it, stand for."""
     names = []
-    for name, hint in get_type_hints(options).items():
-        if dataclasses.is_dataclass(hint):
-            names += option_names(cast(type, hint))
-        else:
+    for name, hint in get_type_hints(options, include_extras=True).items():
+        inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        if dataclasses.is_dataclass(inner):
+            names += option_names(cast(type, inner))
+        elif tyro.conf.Positional not in getattr(hint, "__metadata__", ()):
             names.append("--" + name.replace("_", "-"))
     return names
 

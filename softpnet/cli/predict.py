@@ -28,9 +28,8 @@ class Predict:
     def run(self) -> int:
         from softpnet.data.files import read_images
         from softpnet.learner import SoftPNet
-        from softpnet.tasks import load
 
-        model = SoftPNet.load(self.folder, task=load(self.task) if self.task else None)
+        model = SoftPNet.load(self.folder, origin=self.task)
         assert model.image_shape is not None
         images = read_images(self.images, model.task.space.slots, model.image_shape, self.resize)
         found = model.predict(images)

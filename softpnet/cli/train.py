@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from softpnet.errors import InputError
+from softpnet.errors import InputError, TaskError
 from softpnet.settings import Hardware, Settings
 
 if TYPE_CHECKING:
@@ -76,12 +76,19 @@ class Train:
 
 
 def make_data(task: Task, streams: object) -> Data:
+    from softpnet.task import Data
+
     if task.data is None:
         raise InputError(
             f"task {task.name!r} has no data: give it data=..., a function from random streams to softpnet.Data, "
             "or train from Python with SoftPNet(task).fit(images, labels, anchors)"
         )
-    return task.data(streams)  # type: ignore[arg-type]
+    data = task.data(streams)  # type: ignore[arg-type]
+    if not isinstance(data, Data):
+        raise TaskError(f"the data of task {task.name!r} is {type(data).__name__}, expected a softpnet.Data")
+    if not data.tests:
+        raise TaskError(f"the data of task {task.name!r} has no test set; give tests={{'test': Examples(...)}}")
+    return data
 
 
 def parse_options(given: tuple[str, ...]) -> dict[str, str]:

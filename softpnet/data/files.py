@@ -27,15 +27,18 @@ def read_images(paths: Sequence[Path], slots: int, shape: Sequence[int], resize:
 
 def _read(path: Path, shape: Sequence[int], resize: bool) -> Tensor:
     import numpy
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     channels, height, width = shape
     if channels not in (1, 3):
         raise InputError(f"the model reads {channels} channels, which no image file has; give a .npy array instead")
     try:
         with Image.open(path) as file:
-            image = file.convert("L" if channels == 1 else "RGB")
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+            whole: Image.Image = file
+            if file.mode.startswith("I"):  # 16 bits per pixel, which convert would cut off at 255
+                whole = Image.fromarray((numpy.asarray(file) // 257).astype(numpy.uint8))
+            image = whole.convert("L" if channels == 1 else "RGB")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise InputError(f"{path} cannot be read as an image: {error}") from error
     if image.size != (width, height):
         if not resize:

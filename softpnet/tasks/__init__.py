@@ -10,11 +10,11 @@ import sys
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Any
 
 from softpnet import listing
-from softpnet.errors import InputError, TaskError
+from softpnet.errors import InputError, SoftPNetError, TaskError
 
 if TYPE_CHECKING:
     from softpnet.task import Task
@@ -38,14 +38,30 @@ def load(name: str, options: Mapping[str, Any] | None = None) -> Task:
         raise TaskError(f"{name} does not define `task`; write `task = softpnet.Task(space=..., label=...)` in it")
     made = module.task
     if callable(made) and not isinstance(made, Task):
-        made = made(**_typed(name, made, given))
+        made = _make(name, made, _typed(name, made, given))
     elif given:
         raise InputError(f"task {name} takes no options, but {', '.join(given)} was given")
     if not isinstance(made, Task):
         raise TaskError(
             f"`task` in {name} is {type(made).__name__}, expected a softpnet.Task or a function that makes one"
         )
-    return dataclasses.replace(made, origin={"task": name, "options": given})
+    where = name if name in names() else str(Path(name).resolve())  # a run is read from other folders too
+    return dataclasses.replace(made, origin={"task": where, "options": given})
+
+
+def _make(name: str, make: Any, options: Mapping[str, Any]) -> Any:
+    for parameter in inspect.signature(make).parameters.values():
+        if parameter.default is parameter.empty and parameter.name not in options:
+            raise InputError(
+                f"task {name} needs a value for {parameter.name!r}; add --option {parameter.name}=..., "
+                "or give it a default"
+            )
+    try:
+        return make(**options)
+    except SoftPNetError:
+        raise
+    except Exception as error:
+        raise TaskError(f"`task` in {name} failed: {type(error).__name__}: {error}") from error
 
 
 def _module(name: str) -> ModuleType:
@@ -70,19 +86,23 @@ def _module(name: str) -> ModuleType:
 def _typed(name: str, make: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Options as given, checked and, where they are text from the command line, turned into the declared type."""
     hints = typing.get_type_hints(make)
-    valid = list(inspect.signature(make).parameters)
+    parameters = inspect.signature(make).parameters
+    valid = list(parameters)
     result = {}
     for key, value in given.items():
         if key not in valid:
             known = f"its options are {', '.join(valid)}" if valid else "it has none"
             raise InputError(f"task {name} has no option {key!r}; {known}")
-        result[key] = _convert(name, key, value, hints[key])
+        result[key] = _convert(name, key, value, hints.get(key, type(parameters[key].default)))
     return result
 
 
 def _convert(name: str, key: str, value: Any, hint: Any) -> Any:
+    if typing.get_origin(hint) in (typing.Union, UnionType):  # int | None is read as int
+        hint = next(h for h in typing.get_args(hint) if h is not type(None))
     choices = typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else None
     if choices:
+        value = {str(choice): choice for choice in choices}.get(value, value)
         if value not in choices:
             raise InputError(
                 f"option {key} of task {name} is {value!r}, expected one of {', '.join(map(repr, choices))}"
@@ -93,9 +113,10 @@ def _convert(name: str, key: str, value: Any, hint: Any) -> Any:
         if value.lower() not in words:
             raise InputError(f"option {key} of task {name} is {value!r}, expected true or false")
         return words[value.lower()]
-    if isinstance(value, str) and hint is int:
+    if isinstance(value, str) and hint in (int, float):
         try:
-            return int(value)
+            return hint(value)
         except ValueError:
-            raise InputError(f"option {key} of task {name} is {value!r}, expected a whole number") from None
+            expected = "a whole number" if hint is int else "a number"
+            raise InputError(f"option {key} of task {name} is {value!r}, expected {expected}") from None
     return value

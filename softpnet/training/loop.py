@@ -51,14 +51,30 @@ def train(
 ) -> Iterator[Progress]:
     """Train the module in place on images `[N, n, C, H, W]` and labels; one item per step.
 
+    Labels that cannot be trained on raise at once, before the first item is asked for.
+
     With several processes each owns the examples whose id is its rank modulo their number, and so their state.
     """
     optimiser = torch.optim.Adam(
         module.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, foreach=True
     )
     model, optimiser = fabric.setup(module, optimiser)
-    learning_rate = halving(settings.learning_rate, settings.halve_every)
     state = method.start(labels, streams)
+    return _steps(method, model, optimiser, state, images, labels, settings, streams, fabric)
+
+
+def _steps(
+    method: Method,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    state: dict[str, Tensor],
+    images: Tensor,
+    labels: Tensor,
+    settings: Settings,
+    streams: Streams,
+    fabric: Fabric,
+) -> Iterator[Progress]:
+    learning_rate = halving(settings.learning_rate, settings.halve_every)
     own = torch.arange(fabric.global_rank, len(labels), fabric.world_size)
     own = own[: len(labels) // fabric.world_size]  # every process makes the same number of steps
     model.train()

@@ -19,7 +19,10 @@ def new_run_folder(path: Path) -> Path:
     """Make a folder for a new run; one that already holds a run is refused."""
     if (path / CONFIG).exists():
         raise InputError(f"{path} already holds a run; name another folder or remove it")
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path} cannot be a run folder: {error.strerror}; name another one") from error
     return path
 
 
@@ -39,7 +42,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text())
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{path.parent} is not a run folder: {path.name} is missing") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is damaged: {error}") from error
