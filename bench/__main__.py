@@ -1,4 +1,4 @@
-"""`python -m bench [PART...]`: measure, print tables, write bench.json."""
+"""`python -m bench [PART...] [--into PAGE]`: measure, print tables, write bench.json."""
 
 from __future__ import annotations
 
@@ -6,82 +6,66 @@ import json
 import os
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+import tyro
 from rich.console import Console
 from rich.table import Table
 
-from bench import encoder, growth, memory, peers, step, timing, versus_plain
+from bench import encoder, growth, memory, options, peers, step, tables, timing, versus_plain
+from softpnet.experiments.pages import write_into
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.run import versions
 
-PARTS = ("encoder", "step", "plain", "memory", "growth", "peers")
+PARTS = ("encoder", "step", "plain", "memory", "growth", "options", "peers")
 
 
-def main(wanted: list[str]) -> None:
-    unknown = [part for part in wanted if part not in PARTS]
-    if unknown:
-        sys.exit(f"unknown part {unknown[0]!r}; the parts are {', '.join(PARTS)}")
-    cores = len(os.sched_getaffinity(0))
-    counts = [1, 2] if cores >= 2 else [1]
-    if cores < 2:
-        print("one core: the figures with two threads are left out")
-    keep_large_blocks()
-    makers = {
-        "encoder": lambda: encoder.measure(counts),
-        "step": step.measure,
-        "plain": versus_plain.measure,
-        "memory": memory.measure,
-        "growth": growth.measure,
-        "peers": peers.measure,
-    }
-    result: dict = {"versions": versions(), "cores": cores, "load": {}, "parts": {}}
-    for part in wanted or PARTS:
-        began, before = time.perf_counter(), timing.load()
-        result["parts"][part] = makers[part]()
-        result["load"][part] = [before, timing.load()]
-        print(f"{part}: {time.perf_counter() - began:.0f} s, load {before:.1f} before, {timing.load():.1f} after")
-    show(result)
-    Path("bench.json").write_text(json.dumps(result, indent=2) + "\n")
-    print("written to bench.json")
+@dataclass(frozen=True)
+class Bench:
+    """Measure speed as ratios within this run."""
 
+    parts: tyro.conf.Positional[
+        tuple[Literal["encoder", "step", "plain", "memory", "growth", "options", "peers"], ...]
+    ] = ()
+    """What to measure; all unless given."""
+    out: Path = Path("bench.json")
+    """Where the numbers go."""
+    into: Path | None = None
+    """A Markdown page to put the tables into, between its two marks."""
 
-def show(result: dict) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    ratios = Table("what", "threads", "measured", "target", "reached", "seconds", title="ratios")
-    for part in ("encoder", "step", "plain", "memory"):
-        for row in result["parts"].get(part, []):
-            reached = row["ratio"] >= row["target"] if row["better"] == "higher" else row["ratio"] <= row["target"]
-            sign = ">=" if row["better"] == "higher" else "<="
-            seconds = f"{row['seconds']:.4f}" if "seconds" in row else ""
-            measured, target = f"{row['ratio']:.3g}", f"{sign} {row['target']:g}"
-            ratios.add_row(row["name"], str(row["threads"]), measured, target, "yes" if reached else "no", seconds)
-    console.print(ratios)
-    if "growth" in result["parts"]:
-        table = Table(
-            "grows with", "sizes", "milliseconds", "megabytes", "exponent", title="growth of scoring and selection"
-        )
-        for row in result["parts"]["growth"]:
-            cells = [" ".join(f"{v:,.3g}" for v in values) for values in (row["sizes"], row["megabytes"])]
-            times = " ".join(f"{1000 * s:.3g}" for s in row["seconds"])
-            table.add_row(row["name"], cells[0], times, cells[1], f"{row['exponent']:.2f}")
-        console.print(table)
-    if "peers" in result["parts"]:
-        table = Table(
-            "peer", "s / epoch", "concept, label: same epochs", "same seconds", "error", title="EvenOdd, peers"
-        )
-        for row in result["parts"]["peers"]:
-            pairs = [
-                " ".join("-" if row.get(k) is None else f"{100 * row[k]:.1f}" for k in keys)
-                for keys in (
-                    ("concept_accuracy", "label_accuracy"),
-                    ("concept_accuracy_same_time", "label_accuracy_same_time"),
-                )
-            ]
-            each = "-" if row.get("seconds_per_epoch") is None else f"{row['seconds_per_epoch']:.1f}"
-            table.add_row(row["name"], each, *pairs, row.get("error") or "")
-        console.print(table)
+    def run(self) -> None:
+        cores = len(os.sched_getaffinity(0))
+        if cores < 2:
+            print("one core: the figures with two threads are left out")
+        keep_large_blocks()
+        makers = {
+            "encoder": lambda: encoder.measure([1, 2] if cores >= 2 else [1]),
+            "step": step.measure,
+            "plain": versus_plain.measure,
+            "memory": memory.measure,
+            "growth": growth.measure,
+            "options": options.measure,
+            "peers": peers.measure,
+        }
+        result: dict = {"versions": versions(), "cores": cores, "load": {}, "parts": {}}
+        for part in self.parts or PARTS:
+            began, before = time.perf_counter(), timing.load()
+            result["parts"][part] = makers[part]()
+            result["load"][part] = [before, timing.load()]
+            print(f"{part}: {time.perf_counter() - began:.0f} s, load {before:.1f} before, {timing.load():.1f} after")
+        console = Console(width=None if sys.stdout.isatty() else 150)
+        for table in tables.tables(result):
+            shown = Table(*table.head, title=table.title)
+            for row in table.rows:
+                shown.add_row(*row)
+            console.print(shown)
+        self.out.write_text(json.dumps(result, indent=2) + "\n")
+        print(f"written to {self.out}")
+        if self.into is not None:
+            write_into(self.into, tables.markdown(result))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    tyro.cli(Bench, prog="python -m bench").run()

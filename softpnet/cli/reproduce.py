@@ -28,6 +28,7 @@ class Reproduce:
 
     def run(self) -> int:
         from softpnet.experiments import reproduce
+        from softpnet.experiments.pages import write_into
         from softpnet.experiments.rows import ROWS
 
         known = [row.name for row in ROWS]
@@ -42,5 +43,5 @@ class Reproduce:
         table = reproduce.write_up(rows, self.records)
         print(table, end="")
         if self.into is not None:
-            reproduce.write_into(self.into, table)
+            write_into(self.into, table)
         return 0

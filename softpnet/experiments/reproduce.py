@@ -11,12 +11,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from softpnet.errors import InputError, TrainingError
+from softpnet.errors import TrainingError
 from softpnet.experiments.rows import Row
 from softpnet.training import run as runs
 
 RECORDS = Path("results")
-BEGIN, END = "<!-- begin: softpnet reproduce -->", "<!-- end: softpnet reproduce -->"
 SHOWN = ("concept_accuracy", "primitive_accuracy", "label_accuracy", "label_f1")
 
 
@@ -84,15 +83,6 @@ def write_up(rows: Sequence[Row], records: Path) -> str:
                 f"| {row.title} | {record['seed']} | {numbers} | {seconds:.1f} | {record['versions']['commit'][:10]} |"
             )
     return "\n".join([*lines, "", *each]) + "\n"
-
-
-def write_into(page: Path, table: str) -> None:
-    """Put the table between the page's two marks."""
-    text = page.read_text()
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise InputError(f"{page} needs one line {BEGIN} and one line {END} for the table to go between")
-    before, rest = text.split(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n\n{table}\n{END}{rest.split(END)[1]}")
 
 
 def _head(*columns: str) -> list[str]:

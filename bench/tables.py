@@ -1,0 +1,81 @@
+"""The result of a bench as tables: rows of text, for the terminal and for Markdown."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Text(NamedTuple):
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+
+
+def tables(result: dict) -> list[Text]:
+    parts = result["parts"]
+    makers = {"growth": _growth, "options": _options, "peers": _peers}
+    ratios = [row for part in ("encoder", "step", "plain", "memory") for row in parts.get(part, [])]
+    found = [_ratios(ratios)] if ratios else []
+    return found + [make(parts[part]) for part, make in makers.items() if part in parts]
+
+
+def markdown(result: dict) -> str:
+    versions, load = result["versions"], ", ".join(f"{k} {v[0]:.1f}" for k, v in result["load"].items())
+    lines = [
+        f"Measured on commit {versions['commit'][:10]}, torch {versions['torch']}, {result['cores']} cores; "
+        f"load of the machine when each part began: {load}.",
+        "",
+    ]
+    for table in tables(result):
+        lines += [f"**{table.title}**", "", f"| {' | '.join(table.head)} |", "|---" * len(table.head) + "|"]
+        lines += [f"| {' | '.join(row)} |" for row in table.rows] + [""]
+    return "\n".join(lines)
+
+
+def _ratios(rows: list[dict]) -> Text:
+    lines = []
+    for row in rows:
+        higher = row["better"] == "higher"
+        reached = row["ratio"] >= row["target"] if higher else row["ratio"] <= row["target"]
+        seconds = f"{row['seconds']:.4f}" if "seconds" in row else ""
+        target = f"{'at least' if higher else 'at most'} {row['target']:,g}"
+        measured = f"{row['ratio']:,.3g}" if row["ratio"] < 1000 else f"{row['ratio']:,.0f}"
+        lines.append([row["name"], str(row["threads"]), measured, target, "yes" if reached else "no", seconds])
+    return Text("Ratios", ["what", "threads", "measured", "target", "reached", "seconds"], lines)
+
+
+def _growth(rows: list[dict]) -> Text:
+    lines = [
+        [
+            row["name"],
+            " ".join(f"{size:,}" for size in row["sizes"]),
+            " ".join(f"{1000 * s:.3g}" for s in row["seconds"]),
+            " ".join(f"{size:.3g}" for size in row["megabytes"]),
+            f"{row['exponent']:.2f}",
+        ]
+        for row in rows
+    ]
+    head = ["grows with", "sizes", "milliseconds", "megabytes", "exponent"]
+    return Text("Growth of scoring and selection, 64 examples", head, lines)
+
+
+def _options(rows: list[dict]) -> Text:
+    def cell(value: float | str) -> str:
+        return value if isinstance(value, str) else f"{value:.2f}"
+
+    names = list(rows[0]["over_chosen"])
+    lines = [[row["name"], *(cell(row["over_chosen"][name]) for name in names)] for row in rows]
+    return Text("Encoder step over the chosen one, one thread", ["option", *names], lines)
+
+
+def _peers(rows: list[dict]) -> Text:
+    def pair(row: dict, suffix: str) -> str:
+        values = [row.get(f"{what}_accuracy{suffix}") for what in ("concept", "label")]
+        return " ".join("-" if value is None else f"{100 * value:.1f}" for value in values)
+
+    lines = []
+    for row in rows:
+        each = "-" if row.get("seconds_per_epoch") is None else f"{row['seconds_per_epoch']:.1f}"
+        lines.append([row["name"], each, pair(row, ""), pair(row, "_same_time"), row.get("error") or ""])
+    head = ["contender", "s / epoch", "concept, label: same epochs", "same seconds", "note"]
+    return Text("EvenOdd with 1,600 pairs, two epochs", head, lines)
