@@ -15,7 +15,6 @@ from softpnet.errors import TrainingError
 from softpnet.experiments.rows import Row
 from softpnet.training import run as runs
 
-RECORDS = Path("results")
 SHOWN = ("concept_accuracy", "primitive_accuracy", "label_accuracy", "label_f1")
 
 
