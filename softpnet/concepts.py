@@ -50,7 +50,7 @@ class Group:
 
     def _check(self) -> None:
         who = f"group {self.name!r}"
-        for name in (self.name, str(self.encoder)):
+        for name in (self.name, self.encoder):
             if not name or "." in name or "/" in name:
                 raise TaskError(f"a group or encoder is named {name!r}; expected a name without '.' and '/'")
         if not self.slots or len(set(self.slots)) != len(self.slots) or min(self.slots) < 0:
@@ -126,20 +126,16 @@ class ConceptSpace:
 
         The joint is summed over all primitives that share an attribute's value; missing values are -inf.
         """
-        columns = []
+        parts = []
         for group, joint in zip(self.groups, joints, strict=True):
             table = group.primitive_table().to(joint.device)
+            attributes = []
             for attribute, h in enumerate(group.values):
                 shares = table[:, attribute, None] == torch.arange(h, device=joint.device)  # [P, h]
                 barred = torch.zeros(shares.shape, device=joint.device).masked_fill(~shares, -math.inf)
                 marginal = (joint[..., None] + barred).logsumexp(-2)  # [B, n_g, P, h] -> [B, n_g, h]
-                columns.append(torch.nn.functional.pad(marginal, (0, self.h - h), value=-math.inf))
-        # group by group [B, n_g, a, h], flattened slot by slot to [B, n_g * a, h]
-        parts, start = [], 0
-        for group in self.groups:
-            stop = start + len(group.values)
-            parts.append(torch.stack(columns[start:stop], dim=2).flatten(1, 2))
-            start = stop
+                attributes.append(torch.nn.functional.pad(marginal, (0, self.h - h), value=-math.inf))
+            parts.append(torch.stack(attributes, dim=2).flatten(1, 2))  # [B, n_g, a, h] -> [B, n_g * a, h]
         return torch.cat(parts, dim=1)
 
     def split(self, assignments: Tensor) -> list[Tensor]:

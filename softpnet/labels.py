@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor
 
@@ -30,11 +32,29 @@ def find_feasible(task: Task, known: Tensor, wanted: Tensor, labels: Tensor) -> 
     """Index of each wanted label in `known` `[N]`; raises, with the example's own label, where it is missing."""
     found = find_labels(known, wanted)
     if (found < 0).any():
-        label = labels[found < 0][0]
-        ids = (labels == label).reshape(len(labels), -1).all(1).nonzero().flatten().tolist()
-        shown = ", ".join(map(str, ids[:5])) + (", ..." if len(ids) > 5 else "")
+        which = _which(labels, found < 0)
         raise InputError(
-            f"label {label.tolist()} has an empty feasible set in task {task.name!r} (example ids {shown}): no known "
-            "assignment gives it; correct the labels or the rule, or add rows for it"
+            f"{which} has an empty feasible set in task {task.name!r}: no known assignment gives it; "
+            "correct the labels or the rule, or add rows for it"
         )
     return found
+
+
+def warn_of_unseen(task: Task, seen: Tensor, labels: Tensor) -> None:
+    """Warn of labels that no assignment seen so far has, where not all assignments could be seen."""
+    found = find_labels(seen, labels)
+    if (found < 0).any():
+        warnings.warn(
+            f"{_which(labels, found < 0)} was given by none of many random assignments of task {task.name!r}: it is "
+            "rare or impossible, and such examples may get no candidates; correct the labels, raise pool, or add rows "
+            "for it and use candidates='cache'",
+            stacklevel=2,
+        )
+
+
+def _which(labels: Tensor, missing: Tensor) -> str:
+    """The first missing label and the examples that have it."""
+    label = labels[missing][0]
+    ids = (labels == label).reshape(len(labels), -1).all(1).nonzero().flatten().tolist()
+    shown = ", ".join(map(str, ids[:5])) + (", ..." if len(ids) > 5 else "")
+    return f"label {label.tolist()} (example ids {shown})"

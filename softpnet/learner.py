@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import os
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,12 +18,13 @@ from softpnet.checks import arrange_anchors, check_encoder, check_images, check_
 from softpnet.encoders import conv4
 from softpnet.errors import InputError
 from softpnet.metrics import concept_metrics, label_metrics
+from softpnet.reader import Reader
 from softpnet.settings import Hardware
 from softpnet.task import Anchors, Task, check_label_function
 from softpnet.training import run as runs
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.interrupt import graceful_interrupt
-from softpnet.training.loop import Progress, train
+from softpnet.training.loop import Progress, any_process, train
 from softpnet.training.streams import Streams, borrowed_global_generator
 
 Encoder = nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
@@ -59,7 +61,7 @@ class SoftPNet:
         self.settings = task.settings.override(**settings)
         self.method, self.seed, self.encoder = method, seed, encoder
         self._method_class = methods.find(method)
-        self.module: nn.Module | None = None
+        self.module: Reader | None = None
         self.image_shape: torch.Size | None = None
         self.anchors: list[Tensor] = []
         self.epochs: list[dict[str, float]] = []
@@ -93,12 +95,15 @@ class SoftPNet:
         with borrowed_global_generator(streams("init")):
             encoders = self._encoders(self.image_shape)
         hardware = self.hardware
-        fabric = Fabric(
-            accelerator=hardware.device,
-            devices=hardware.processes,
-            precision=hardware.precision,
-            strategy="ddp" if hardware.processes > 1 else "auto",
-        )
+        try:
+            fabric = Fabric(
+                accelerator=hardware.device,
+                devices=hardware.processes,
+                precision=hardware.precision,
+                strategy="ddp" if hardware.processes > 1 else "auto",
+            )
+        except Exception as error:
+            raise InputError(f"device {hardware.device!r} is not available here: {error}; use cpu or auto") from error
         fabric.launch()
         self.is_main_process = fabric.is_global_zero
         method = self._method_class(self.task, self.settings, [a.to(fabric.device) for a in self.anchors])
@@ -119,10 +124,10 @@ class SoftPNet:
                     self.epochs.append(step.record())
                     if folder is not None:
                         runs.append_line(folder / runs.EPOCHS, self.epochs[-1])
-                if stop.requested:
+                if any_process(fabric, stop.requested):
                     self.interrupted = True
                     break
-            module.eval()
+            module.eval().float()
             method.finish(module)
         self.module = module.cpu()
         if folder is not None:
@@ -132,7 +137,7 @@ class SoftPNet:
     @torch.inference_mode()
     def predict(self, images: Tensor) -> Prediction:
         """Concepts by arg-max, the label by the rule, and every concept's probabilities."""
-        log_p = torch.cat([self._fitted().log_p(part) for part in self._parts(images)])  # type: ignore[operator]
+        log_p = torch.cat([self._fitted().log_p(part) for part in self._parts(images)])
         concepts = log_p.argmax(-1)
         return Prediction(concepts, self.task.label(concepts), log_p.exp())
 
@@ -152,12 +157,12 @@ class SoftPNet:
     @torch.inference_mode()
     def embed(self, images: Tensor) -> list[Tensor]:
         """Embeddings of the slots of each group, `[N, n_g, D]`."""
-        parts = [self._fitted().embed(part) for part in self._parts(images)]  # type: ignore[operator]
+        parts = [self._fitted().embed(part) for part in self._parts(images)]
         return [torch.cat(group) for group in zip(*parts, strict=True)]
 
     def prototypes(self) -> list[Tensor]:
         """The prototypes of each group, `[P, D]`."""
-        return [p.detach() for p in self._fitted().settled()]  # type: ignore[operator]
+        return [p.detach() for p in self._fitted().settled()]
 
     def save(self, folder: str | Path) -> None:
         """Write the configuration and the model, prototypes included."""
@@ -170,7 +175,9 @@ class SoftPNet:
         tensors = {f"module.{name}": value.contiguous() for name, value in module.state_dict().items()}
         for group, images in zip(self.task.space.groups, self.anchors, strict=True):
             tensors[f"anchors.{group.name}"] = images.contiguous()
-        save_file(tensors, folder / runs.MODEL)
+        temporary = folder / f"{runs.MODEL}.part"
+        save_file(tensors, temporary)
+        os.replace(temporary, folder / runs.MODEL)
 
     @classmethod
     def load(
@@ -211,11 +218,11 @@ class SoftPNet:
         model.image_shape = torch.Size(config["image_shape"])
         for group in task.space.groups:
             stored = tensors.get(f"anchors.{group.name}")
-            if stored is None or len(stored) != len(group.primitives or ()):
+            if stored is None or len(stored) != len(group.primitives):
                 raise InputError(
                     f"the model in {folder} does not fit this task: it holds "
                     f"{'no' if stored is None else len(stored)} anchors of group {group.name!r}, "
-                    f"expected {len(group.primitives or ())}; pass the task that it was trained with"
+                    f"expected {len(group.primitives)}; pass the task that it was trained with"
                 )
         model.anchors = [tensors[f"anchors.{group.name}"] for group in task.space.groups]
         with borrowed_global_generator(Streams(0)("init")):
@@ -249,7 +256,7 @@ class SoftPNet:
     def _encoders(self, image_shape: torch.Size) -> dict[str, nn.Module]:
         """One encoder per name that the groups use, checked against the images' size."""
         encoders = {}
-        for name in dict.fromkeys(str(group.encoder) for group in self.task.space.groups):
+        for name in dict.fromkeys(group.encoder for group in self.task.space.groups):
             given = self.encoder if self.encoder is not None else self.task.encoder or conv4
             if isinstance(given, Mapping):
                 if name not in given:
@@ -261,7 +268,7 @@ class SoftPNet:
             check_encoder(name, encoders[name], image_shape)
         return encoders
 
-    def _fitted(self) -> nn.Module:
+    def _fitted(self) -> Reader:
         if self.module is None:
             raise InputError("this SoftPNet is not trained yet; call fit(images, labels, anchors) first")
         return self.module

@@ -29,7 +29,7 @@ def concept_metrics(space: ConceptSpace, predicted: Tensor, true: Tensor) -> dic
             values += h
     right = []
     for group, seen, truth in zip(space.groups, space.primitives(predicted), space.primitives(true), strict=True):
-        right.append((seen == truth).float())
+        right.append(((seen == truth) & (truth >= 0)).float())
         primitive_f1.append(_f1(seen, truth, list(range(len(group.primitives)))))
     return {
         "concept_accuracy": float((predicted == true).float().mean()),

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from softpnet.concepts import ConceptSpace
+from softpnet.reader import Reader
 
 
 def squared_distances(points: Tensor, centres: Tensor) -> Tensor:
@@ -25,11 +26,11 @@ class Reading(NamedTuple):
 
 
 def _key(name: str) -> str:
-    """The name, or another one where torch's containers have an attribute of that name, such as "type"."""
-    return f"{name}_" if hasattr(nn.ModuleDict(), name) or hasattr(nn.ParameterDict(), name) else name
+    """torch's containers take no key that is an attribute of theirs, such as "type"; none begins like this."""
+    return f"of_{name}"
 
 
-class PrototypeNetwork(nn.Module):
+class PrototypeNetwork(Reader):
     """Encoders, by name, and the prototypes of every group.
 
     In training, prototypes are the mean embeddings of the augmented anchors handed in, with gradient. For inference
@@ -69,27 +70,30 @@ class PrototypeNetwork(nn.Module):
         return self._embed(images, [])[0]
 
     def _log_p(self, slots: Sequence[Tensor], centres: Sequence[Tensor]) -> Tensor:
-        joints = [
-            torch.log_softmax(-squared_distances(slot.float(), centre.float()), dim=-1)  # [B, n_g, P]
-            for slot, centre in zip(slots, centres, strict=True)
-        ]
-        return self.space.log_p(joints)
+        # Differences of squares need full precision, also where the encoder runs in a mixed one.
+        with torch.autocast(slots[0].device.type, enabled=False):
+            joints = [
+                torch.log_softmax(-squared_distances(slot.float(), centre.float()), dim=-1)  # [B, n_g, P]
+                for slot, centre in zip(slots, centres, strict=True)
+            ]
+            return self.space.log_p(joints)
 
     def _embed(self, images: Tensor, anchors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """Slots `[B, n_g, D]` and anchors `[A, P, D]` of every group; a shared encoder runs once over all it reads."""
         slots: dict[int, Tensor] = {}
         embedded: dict[int, Tensor] = {}
         for name, encoder in self.encoders.items():
-            groups = [g for g, group in enumerate(self.space.groups) if _key(group.encoder) == name]
-            read = sorted({slot for g in groups for slot in self.space.groups[g].slots})
-            seen = images if read == list(range(images.shape[1])) else images[:, read]
-            parts = [seen.flatten(0, 1)] + [anchors[g].flatten(0, 1) for g in groups if anchors]
-            vectors = encoder(torch.cat(parts) if anchors else parts[0])  # [B*n_read + sum A*P, D]
-            pieces = vectors.split([len(part) for part in parts])
-            by_slot = pieces[0].unflatten(0, seen.shape[:2])  # [B, n_read, D]
-            for g, piece in zip(groups, pieces[1:], strict=False):
-                embedded[g] = piece.unflatten(0, anchors[g].shape[:2])
-            for g in groups:
-                columns = [read.index(slot) for slot in self.space.groups[g].slots]
+            groups = {g: group for g, group in enumerate(self.space.groups) if _key(group.encoder) == name}
+            read = sorted({slot for group in groups.values() for slot in group.slots})
+            seen = images if read == list(range(images.shape[1])) else images[:, read]  # [B, n_read, C, H, W]
+            extra = {g: anchors[g] for g in groups} if anchors else {}
+            parts = [seen.flatten(0, 1), *(anchor.flatten(0, 1) for anchor in extra.values())]
+            vectors = encoder(torch.cat(parts) if extra else parts[0])  # [B * n_read + sum of A * P, D]
+            first, *others = vectors.split([len(part) for part in parts])
+            by_slot = first.unflatten(0, seen.shape[:2])  # [B, n_read, D]
+            for g, group in groups.items():
+                columns = [read.index(slot) for slot in group.slots]
                 slots[g] = by_slot if columns == list(range(len(read))) else by_slot[:, columns]
+            for (g, anchor), piece in zip(extra.items(), others, strict=True):
+                embedded[g] = piece.unflatten(0, anchor.shape[:2])
         return [slots[g] for g in sorted(slots)], [embedded[g] for g in sorted(embedded)]

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from softpnet.errors import InputError
+
+Source = Literal["cache", "kbest", "auto"]
+Target = Literal["soft", "best"]
+Device = Literal["cpu", "cuda", "mps", "auto"]
+Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a task's author tunes and a user may override; each task brings its own values."""
+    """What a task's author tunes and a user may override. Defaults are general; a task's own values replace them."""
 
     epochs: int = 10
     """Passes over the training examples."""
@@ -33,7 +38,7 @@ class Settings:
     views: bool = False
     """Score candidates on the clean image, train on an augmented view of it."""
 
-    candidates: Literal["cache", "kbest", "auto"] = "cache"
+    candidates: Source = "cache"
     """Where candidates come from: the cache and its walk; the exact k best assignments under the
     network's own factorised distribution; or, per label, the complete list where the task has one, else k best."""
     kept: int = 20
@@ -45,7 +50,7 @@ class Settings:
     walk_every: int = 1
     """Epochs between two Metropolis steps of a working set."""
 
-    target: Literal["soft", "best"] = "soft"
+    target: Target = "soft"
     """Soft: tempered marginal of the candidates; best: the single best candidate (zero temperature)."""
     gamma: float = 1.0
     """Temperature in the first epoch."""
@@ -81,8 +86,8 @@ class Settings:
             _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         for name in ("learning_rate", "gamma", "gamma_decay", "gamma_floor"):
             _require(name, getattr(self, name), getattr(self, name) > 0, "above 0")
-        _require("candidates", self.candidates, self.candidates in CANDIDATES, f"one of {', '.join(CANDIDATES)}")
-        _require("target", self.target, self.target in TARGETS, f"one of {', '.join(TARGETS)}")
+        _require_one_of("candidates", self.candidates, Source)
+        _require_one_of("target", self.target, Target)
         return self
 
     def override(self, **changes: Any) -> Settings:
@@ -94,19 +99,13 @@ class Settings:
         return dataclasses.replace(self, **changes).check()
 
 
-CANDIDATES = ("cache", "kbest", "auto")
-TARGETS = ("soft", "best")
-DEVICES = ("cpu", "cuda", "mps", "auto")
-PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "64-true")
-
-
 @dataclass(frozen=True)
 class Hardware:
     """Where a run computes; handed to lightning-fabric."""
 
-    device: str = "cpu"
-    """Accelerator: cpu, cuda, mps or auto."""
-    precision: Literal["32-true", "16-mixed", "bf16-mixed", "64-true"] = "32-true"
+    device: Device = "cpu"
+    """Accelerator."""
+    precision: Precision = "32-true"
     """Fabric's precision."""
     threads: int | None = None
     """Threads per process; the default leaves torch's own choice."""
@@ -115,8 +114,8 @@ class Hardware:
 
     def check(self) -> Hardware:
         """Raise for a value that cannot be; itself otherwise."""
-        _require("device", self.device, self.device in DEVICES, f"one of {', '.join(DEVICES)}")
-        _require("precision", self.precision, self.precision in PRECISIONS, f"one of {', '.join(PRECISIONS)}")
+        _require_one_of("device", self.device, Device)
+        _require_one_of("precision", self.precision, Precision)
         _require("threads", self.threads, self.threads is None or self.threads >= 1, "at least 1, or none")
         _require("processes", self.processes, self.processes >= 1, "at least 1")
         return self
@@ -125,3 +124,7 @@ class Hardware:
 def _require(name: str, value: Any, fine: bool, expected: str) -> None:
     if not fine:
         raise InputError(f"setting {name} is {value!r}, expected {expected}")
+
+
+def _require_one_of(name: str, value: Any, choices: Any) -> None:
+    _require(name, value, value in get_args(choices), f"one of {', '.join(get_args(choices))}")

@@ -17,6 +17,16 @@ def test_maps_stay_inside_the_stated_ranges(generator):
     assert shift.abs().max() <= 0.2 and shift.abs().max() > 0.19  # the image spans 2, so 10 % is 0.2
     angle = torch.rad2deg(torch.atan2(linear[:, 1, 0], linear[:, 0, 0]))
     assert angle.abs().max() <= 15 and angle.abs().max() > 14.5
+    columns = linear / linear.norm(dim=1, keepdim=True)
+    lean = torch.rad2deg(torch.asin((columns[:, :, 0] * columns[:, :, 1]).sum(1)))  # off the right angle
+    assert lean.abs().max() <= 10 + 1e-3 and lean.abs().max() > 9.7
+
+
+def test_angles_are_those_of_the_pixels_in_images_that_are_not_square():
+    square, wide = (random_maps(100, torch.Generator().manual_seed(0), aspect)[:, :, :2] for aspect in (1.0, 4.0))
+    # in pixels: x counts 4 times as much as y
+    pixels = torch.diag(torch.tensor([4.0, 1.0]))
+    torch.testing.assert_close(pixels @ wide @ pixels.inverse(), square)
 
 
 def test_a_bright_spot_moves_but_keeps_its_light(generator):

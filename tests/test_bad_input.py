@@ -9,6 +9,7 @@ from torch import nn
 from softpnet import (
     Anchors,
     ConceptSpace,
+    Corruption,
     Group,
     InputError,
     Rows,
@@ -20,6 +21,7 @@ from softpnet import (
     tasks,
 )
 from softpnet.candidates.cache import Cache, read_rows
+from softpnet.candidates.choose import choose_source
 
 QUICK = {"epochs": 1, "warmup_steps": 1, "episodes": 2, "copies": 1, "batch_size": 8}
 NO_LABELS = torch.zeros(0, dtype=torch.int64)
@@ -96,9 +98,9 @@ def test_a_label_that_no_assignment_gives_is_named_with_its_examples(candidates)
     labels[[3, 7]] = 99
     assert_refused(
         "label 99",
+        "example ids 3, 7)",
         "empty feasible set",
         "'adding'",
-        "example ids 3, 7)",
         "correct the labels or the rule",
         labels=labels,
         candidates=candidates,
@@ -112,8 +114,8 @@ def test_a_label_vector_that_no_assignment_gives_is_named_with_its_examples(cand
     task = adding(label=lambda c: torch.stack([c.sum(-1), c[..., 0]], dim=-1))
     assert_refused(
         "label [0, 2]",
-        "empty feasible set",
         "example ids 5)",
+        "empty feasible set",
         task=task,
         labels=vectors,
         candidates=candidates,
@@ -658,7 +660,7 @@ def test_an_example_that_makes_the_loss_nan_stops_the_run_in_its_step_and_is_nam
     with pytest.raises(TrainingError, match=in_order("nan", "epoch 1, step", "look at these examples")) as caught:
         model.fit(images, LABELS, ANCHORS, progress=steps.append)
     assert 11 in ids_in(caught.value) and len(ids_in(caught.value)) == 4
-    assert f"step {len(steps) + 1}," in str(caught.value)
+    assert f"step {sum(not step.warming_up for step in steps) + 1}," in str(caught.value)
 
 
 def test_a_loss_that_diverges_stops_the_run_in_that_step_and_names_the_batch(tmp_path):
@@ -675,3 +677,26 @@ def test_a_loss_that_diverges_while_warming_up_names_the_warm_up_step():
     model = SoftPNet(adding(), encoder=Small, **QUICK | {"warmup_steps": 3, "learning_rate": 1e30})
     with pytest.raises(TrainingError, match=in_order("nan", "warm-up step 2", "anchors", "lower learning_rate")):
         model.fit(IMAGES, LABELS, ANCHORS)
+
+
+def test_an_impossible_label_in_a_space_too_large_to_list_is_refused_by_the_cache_and_warned_of_by_k_best():
+    """k-best cannot prove that no assignment has a label, and a rare one may still be found."""
+    task = tasks.load("kand_logic", {"cached": 100})
+    for candidates, expected in (("kbest", "warns"), ("auto", "warns"), ("cache", "raises")):
+        source = choose_source(task, task.settings.override(candidates=candidates), torch.Generator().manual_seed(0))
+        says = r"label 7 .*\(example ids 1, 2\).*add rows"
+        with pytest.warns(UserWarning, match=says) if expected == "warns" else pytest.raises(InputError, match=says):
+            source.start(torch.tensor([1, 7, 7]))
+
+
+def test_an_unavailable_device_is_named():
+    model = SoftPNet(adding(), encoder=Small, device="cuda", **QUICK)
+    with pytest.raises(InputError, match=r"device 'cuda' is not available here: .*; use cpu or auto"):
+        model.fit(IMAGES, LABELS, ANCHORS)
+
+
+def test_corruption_with_label_vectors_is_refused():
+    corrupt = Corruption(label=0, source=1, apply=lambda rows, generator: rows)
+    task = Task(ConceptSpace(slots=2, values=3), lambda c: c, corrupt=corrupt)
+    with pytest.raises(TaskError, match="corruption is for integer labels only"):
+        SoftPNet(task, encoder=Small, **QUICK).fit(IMAGES, CONCEPTS, ANCHORS)

@@ -516,7 +516,7 @@ def test_the_configuration_and_finished_epochs_are_on_disk_while_training(tmp_pa
         )
 
     fitted(run=tmp_path / "run", epochs=3, progress=look)  # two steps per epoch
-    assert seen == [(True, 0), (True, 0), (True, 1), (True, 1), (True, 2), (True, 2)]
+    assert seen[-6:] == [(True, 0), (True, 0), (True, 1), (True, 1), (True, 2), (True, 2)]
 
 
 def test_ctrl_c_stops_after_the_step_and_saves_what_was_learned(tmp_path):
@@ -524,7 +524,8 @@ def test_ctrl_c_stops_after_the_step_and_saves_what_was_learned(tmp_path):
     steps = []
 
     def press(step):
-        steps.append((step.epoch, step.step))
+        if not step.warming_up:
+            steps.append((step.epoch, step.step))
         if (step.epoch, step.step) == (1, 0):
             signal.raise_signal(signal.SIGINT)
 
@@ -554,3 +555,15 @@ def test_fit_works_outside_the_main_thread():
     thread.start()
     thread.join()
     assert models and models[0].epochs
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "64-true"])
+def test_every_precision_of_the_cpu_trains_to_a_usable_model(precision):
+    generator = torch.Generator().manual_seed(0)
+    task = Task(ConceptSpace(slots=2, values=2), lambda c: c.sum(-1))
+    anchors = Anchors(torch.rand(2, 1, 16, 16, generator=generator), torch.arange(2))
+    images = torch.rand(8, 2, 1, 16, 16, generator=generator)
+    model = SoftPNet(task, precision=precision, epochs=1, warmup_steps=1, episodes=2)
+    found = model.fit(images, torch.arange(8) % 3, anchors).predict(images)
+    torch.testing.assert_close(found.probabilities.sum(-1), torch.ones(8, 2))
+    assert model.prototypes()[0].dtype == torch.float32

@@ -71,7 +71,7 @@ def test_settled_prototypes_answer_like_the_anchors_they_came_from(generator):
     images, anchors = torch.rand(5, 2, 1, 2, 2, generator=generator), torch.rand(4, 3, 1, 2, 2, generator=generator)
     net.settle([anchors])
     torch.testing.assert_close(net.log_p(images), net(images, [anchors]).log_p)
-    assert "prototypes.concept" in net.state_dict()
+    assert "prototypes.of_concept" in net.state_dict()
 
 
 def test_prototypes_carry_gradient_in_training():
@@ -79,3 +79,21 @@ def test_prototypes_carry_gradient_in_training():
     anchors = torch.rand(2, 2, 1, 2, 2, requires_grad=True)
     net(torch.rand(3, 1, 1, 2, 2), [anchors]).log_p[:, :, 0].sum().backward()
     assert anchors.grad.abs().sum() > 0
+
+
+def test_distances_keep_full_precision_under_autocast(generator):
+    net = PrototypeNetwork(ConceptSpace(slots=2, values=3), {"concept": nn.Sequential(nn.Flatten(), nn.Identity())})
+    images, anchors = (
+        9 * torch.rand(5, 2, 1, 2, 2, generator=generator),
+        9 * torch.rand(4, 3, 1, 2, 2, generator=generator),
+    )
+    exact = net(images, [anchors]).log_p
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(net(images, [anchors]).log_p, exact)
+
+
+def test_groups_with_like_names_have_their_own_encoders_and_prototypes():
+    space = ConceptSpace(Group((0,), 2, name="type"), Group((0,), 2, name="type_"))
+    net = PrototypeNetwork(space, {"type": flat_encoder(4), "type_": flat_encoder(4)})
+    net.settle([torch.rand(1, 2, 1, 2, 2), torch.rand(1, 2, 1, 2, 2)])
+    assert len(net.encoders) == 2 and len({id(p) for p in net.settled()}) == 2

@@ -106,17 +106,3 @@ def test_gradient_of_kl_is_finite_where_log_p_is_minus_infinity():
     log_p = torch.nn.functional.pad(logits.log_softmax(-1), (0, 1), value=-math.inf)
     losses.kl(torch.tensor([[[1.0, 0.0, 0.0]]]), log_p).backward()
     assert logits.grad.tolist() == [[[-0.5, 0.5]]]
-
-
-def test_shared_scores_are_the_scores_of_each_example(generator):
-    log_p, rows = random_log_p(generator), torch.randint(4, (50, 3), generator=generator)
-    expected = targets.scores(log_p, rows.expand(3, -1, -1)).T
-    torch.testing.assert_close(targets.shared_scores(log_p, targets.table_lines(rows, 4)), expected)
-
-
-@pytest.mark.parametrize(("rows", "count"), [(1, 1), (63, 20), (64, 64), (1000, 20), (130, 130)])
-def test_top_rows_are_the_highest_scores_in_order(generator, rows, count):
-    scores = torch.randint(200, (rows, 4), generator=generator).float()  # with ties
-    found = targets.top_rows(scores, count)
-    assert all(len(set(row)) == count for row in found.tolist())
-    torch.testing.assert_close(scores.T.gather(1, found), scores.T.topk(count).values)

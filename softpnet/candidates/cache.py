@@ -7,9 +7,10 @@ from pathlib import Path
 import torch
 from torch import Generator, Tensor
 
+from softpnet.candidates.scoring import shared_scores, table_lines, top_rows
 from softpnet.errors import InputError, TaskError
 from softpnet.labels import find_labels, unique_labels
-from softpnet.targets import scores, shared_scores, table_lines, top_rows
+from softpnet.targets import scores
 from softpnet.task import Rows, Task
 
 LONG = 2_000

@@ -11,22 +11,18 @@ from softpnet.candidates.source import Info, Query, State
 from softpnet.labels import find_labels
 from softpnet.settings import Settings
 from softpnet.targets import Candidates
-from softpnet.task import Task
 
 
 class Listed:
     """The K most probable rows of a label whose list is complete."""
 
-    def __init__(self, task: Task, cache: Cache, settings: Settings) -> None:
-        self.task, self.cache, self.settings = task, cache, settings
+    def __init__(self, cache: Cache, settings: Settings) -> None:
+        self.cache, self.settings = cache, settings
 
     def has(self, labels: Tensor) -> Tensor:
         """Which labels `[N]` have a complete list, `[N]`."""
         found = find_labels(self.cache.labels, labels)
         return (found >= 0) & self.cache.complete[found.clamp_min(0)]
-
-    def start(self, labels: Tensor) -> State:
-        return {}
 
     def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
         label = find_labels(self.cache.labels, query.labels)

@@ -8,6 +8,7 @@ from torch import Generator, Tensor
 from softpnet.candidates.cache import Cache
 from softpnet.candidates.moves import same_label
 from softpnet.candidates.source import Info, Query, State
+from softpnet.errors import TaskError
 from softpnet.labels import find_feasible
 from softpnet.settings import Settings
 from softpnet.targets import Candidates, scores
@@ -20,6 +21,8 @@ class CacheWalk:
     def __init__(self, task: Task, cache: Cache, settings: Settings) -> None:
         self.task, self.cache, self.settings = task, cache, settings
         self.move: Move = task.move or same_label(cache)
+        if task.corrupt is not None and cache.labels.dim() > 1:
+            raise TaskError(f"task {task.name!r} has label vectors; corruption is for integer labels only")
 
     def start(self, labels: Tensor) -> State:
         """Empty working sets. An example of a corrupted label walks on rows of the label it is corrupted from."""
@@ -48,34 +51,40 @@ class CacheWalk:
         free = ~new & (self.cache.counts[state["label"][ids]] > self.settings.kept)
         if query.epoch % self.settings.walk_every == 0 and free.any():
             walking = ids[free]
-            rows, moved = metropolis(state["rows"][walking], log_p[free], self.move, query.gamma, generator)
+            rows, proposed, moved = metropolis(state["rows"][walking], log_p[free], self.move, query.gamma, generator)
             state["rows"][walking] = rows
-            info["acceptance"] = float(moved.float().mean())
+            info["acceptance"] = float(moved.sum() / proposed.sum().clamp_min(1))
         rows, valid = state["rows"][ids], state["valid"][ids]
         corrupt = self.task.corrupt
         if corrupt is not None:
             wrong = query.labels == corrupt.label
             rows = rows.clone()
             rows[wrong] = corrupt.apply(rows[wrong], generator)
-        return Candidates(rows, valid & ~repeated(self.task.space.keys(rows))), info
+        valid = valid & ~repeated(self.task.space.keys(rows))
+        info["distinct"] = float(valid.sum(1).float().mean())
+        return Candidates(rows, valid), info
 
 
-def metropolis(rows: Tensor, log_p: Tensor, move: Move, gamma: float, generator: Generator) -> tuple[Tensor, Tensor]:
-    """One Metropolis step of every candidate `[B, K, k]` on p(c|x)^(1/gamma): new rows, and which moved `[B, K]`.
+def metropolis(
+    rows: Tensor, log_p: Tensor, move: Move, gamma: float, generator: Generator
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One Metropolis step of every candidate `[B, K, k]` on p(c|x)^(1/gamma).
+
+    Returns the new rows, which candidates had another state proposed, and which of them moved there, `[B, K]` each.
 
     A proposal c' is accepted with probability min(1, (p(c'|x) / p(c|x))^(1/gamma)), compared in log space.
     """
     proposal = move(rows, generator)
     log_ratio = (scores(log_p, proposal) - scores(log_p, rows)) / gamma
     accepted = torch.rand(log_ratio.shape, generator=generator).log() <= log_ratio
-    moved = accepted & (proposal != rows).any(-1)
-    return torch.where(accepted[..., None], proposal, rows), moved
+    proposed = (proposal != rows).any(-1)
+    return torch.where(accepted[..., None], proposal, rows), proposed, accepted & proposed
 
 
 def repeated(keys: Tensor) -> Tensor:
     """Which entries of each row of keys `[B, K]` have come before in it: R_K is a set, so each state counts once."""
-    ordered, place = keys.sort(dim=1, stable=True)
-    again = torch.nn.functional.pad(ordered[:, 1:] == ordered[:, :-1], (1, 0))
+    ordered, place = keys.sort(dim=1, stable=True)  # [B, K] each
+    again = torch.nn.functional.pad(ordered[:, 1:] == ordered[:, :-1], (1, 0))  # [B, K], in the sorted order
     return torch.zeros_like(again).scatter(1, place, again)
 
 

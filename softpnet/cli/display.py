@@ -45,14 +45,19 @@ class Display:
         if not self.console.is_terminal:
             return
         if self.line is None:
-            self.line = self.bar.add_task("", total=step.epochs * step.steps, epoch=0, epochs=step.epochs, numbers="")
+            self.line = self.bar.add_task(
+                "", total=None, epoch=0, epochs=step.epochs, numbers="warming up on the anchors"
+            )
+        if step.warming_up:
+            return
         numbers = "  ".join(
             f"{SHORT.get(name, name)} {step.means[name]:.3g}"
             for name in self.columns
             if not math.isnan(step.means.get(name, math.nan))
         )
         done = step.epoch * step.steps + step.step + 1
-        self.bar.update(self.line, completed=done, epoch=step.epoch + 1, numbers=numbers)
+        total = step.epochs * step.steps
+        self.bar.update(self.line, completed=done, total=total, epoch=step.epoch + 1, numbers=numbers)
 
 
 def show_metrics(task: Task, metrics: dict[str, dict[str, float]], folder: Path) -> None:

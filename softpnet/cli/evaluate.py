@@ -19,8 +19,7 @@ class Evaluate:
 
     def run(self) -> int:
         from softpnet.cli.display import show_metrics
-        from softpnet.cli.train import make_data
-        from softpnet.experiments.judge import scores
+        from softpnet.experiments.judge import make_data, scores
         from softpnet.learner import SoftPNet
         from softpnet.training.streams import Streams
 

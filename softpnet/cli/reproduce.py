@@ -36,6 +36,8 @@ class Reproduce:
             if name not in known:
                 raise InputError(f"unknown row {name!r}; the rows are {', '.join(known)}")
         rows = [row for row in ROWS if not self.rows or row.name in self.rows]
+        if self.jobs < 1:
+            raise InputError(f"--jobs is {self.jobs}, expected at least 1")
         if self.run_missing:
             total = len(reproduce.missing(rows, self.records))
             for at, (row, seed) in enumerate(reproduce.run_missing(rows, self.records, self.jobs), start=1):

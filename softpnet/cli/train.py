@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from softpnet.errors import InputError, TaskError
+from softpnet.errors import InputError
 from softpnet.settings import Hardware, Settings
 
 if TYPE_CHECKING:
-    from softpnet.task import Data, Task
+    from softpnet.task import Task
 
 INTERRUPTED = 130
 
@@ -49,7 +49,7 @@ class Train:
 
     def train(self, task: Task) -> int:
         from softpnet.cli.display import Display, show_metrics
-        from softpnet.experiments.judge import draw, judge
+        from softpnet.experiments.judge import draw, judge, make_data
         from softpnet.learner import SoftPNet
         from softpnet.training.run import free_run_folder
         from softpnet.training.streams import Streams
@@ -66,29 +66,12 @@ class Train:
         with Display(model) as display:
             model.fit(data.train.images, data.train.labels, data.anchors, run=folder, progress=display.update)
         if model.is_main_process:
-            metrics = judge(model, data, folder)
+            show_metrics(task, judge(model, data, folder), folder)
             if self.pictures:
                 draw(model, data, folder)
-            show_metrics(task, metrics, folder)
-        if model.interrupted:
+        if model.interrupted and model.is_main_process:
             print(f"stopped after {len(model.epochs)} of {model.settings.epochs} epochs; what was learned is saved")
         return INTERRUPTED if model.interrupted else 0
-
-
-def make_data(task: Task, streams: object) -> Data:
-    from softpnet.task import Data
-
-    if task.data is None:
-        raise InputError(
-            f"task {task.name!r} has no data: give it data=..., a function from random streams to softpnet.Data, "
-            "or train from Python with SoftPNet(task).fit(images, labels, anchors)"
-        )
-    data = task.data(streams)  # type: ignore[arg-type]
-    if not isinstance(data, Data):
-        raise TaskError(f"the data of task {task.name!r} is {type(data).__name__}, expected a softpnet.Data")
-    if not data.tests:
-        raise TaskError(f"the data of task {task.name!r} has no test set; give tests={{'test': Examples(...)}}")
-    return data
 
 
 def parse_options(given: tuple[str, ...]) -> dict[str, str]:

@@ -38,10 +38,13 @@ class Pools(NamedTuple):
     test: Digits
 
 
-def pools(split: Literal["test", "validation"]) -> Pools:
-    """Digits to train and to judge on; "validation" judges on held-out training images, for choosing settings."""
-    train = mnist.load("train")
+def pools(split: Literal["test", "validation"], folder: str | None = None) -> Pools:
+    """Digits to train and to judge on; "validation" judges on held-out training images, for choosing settings.
+
+    MNIST comes from the folder, or from where it is found.
+    """
+    train = mnist.load("train", folder)
     if split == "validation":
         kept = len(train.labels) - VALIDATION
         return Pools(Digits(train.images[:kept], train.labels[:kept]), Digits(train.images[kept:], train.labels[kept:]))
-    return Pools(Digits(*train), Digits(*mnist.load("test")))
+    return Pools(Digits(*train), Digits(*mnist.load("test", folder)))

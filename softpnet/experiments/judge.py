@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Callable
 from pathlib import Path
 
+import torch
+from torch import Generator
+
+from softpnet.errors import InputError, TaskError
 from softpnet.experiments import pictures
 from softpnet.learner import SoftPNet
-from softpnet.task import Data
+from softpnet.prototypes import squared_distances
+from softpnet.task import Data, Task
 from softpnet.training import run as runs
 
 
@@ -24,7 +31,7 @@ def judge(model: SoftPNet, data: Data, folder: Path) -> dict[str, dict[str, floa
         {
             "epochs": len(epochs),
             "interrupted": model.interrupted,
-            "seconds_per_epoch": sum(epochs) / len(epochs) if epochs else None,
+            "seconds_per_epoch": statistics.median(epochs) if epochs else None,
             "tests": found,
         },
     )
@@ -34,20 +41,41 @@ def judge(model: SoftPNet, data: Data, folder: Path) -> dict[str, dict[str, floa
 def draw(model: SoftPNet, data: Data, folder: Path) -> None:
     """One picture per group: anchors, prototypes among the test embeddings, confusion matrix; and learning curves."""
     examples = next(iter(data.tests.values()))
-    found = model.predict(examples.images).concepts
-    several = len(model.task.space.groups) > 1
-    for g, group in enumerate(model.task.space.groups):
-        true = None if examples.concepts is None else model.task.space.primitives(examples.concepts)[g].flatten()
+    space = model.task.space
+    found = space.primitives(model.predict(examples.images).concepts)
+    for g, group in enumerate(space.groups):
+        embeddings, prototypes = model.embed(examples.images)[g].flatten(0, 1), model.prototypes()[g]
+        # The values read attribute by attribute may be no primitive together; the picture then shows the nearest one.
+        nearest = squared_distances(embeddings, prototypes).argmin(1)  # [N * n_g]
+        predicted = torch.where(found[g].flatten() < 0, nearest, found[g].flatten())
+        true = None if examples.concepts is None else space.primitives(examples.concepts)[g].flatten()
+        shown = torch.ones_like(predicted, dtype=torch.bool) if true is None else true >= 0
+        anchors = model.anchors[g]  # [P, C, H, W]
         pictures.learned(
-            folder / (f"learned-{group.name}.png" if several else "learned.png"),
-            anchors=model.anchors[g],
+            folder / (f"learned-{group.name}.png" if len(space.groups) > 1 else "learned.png"),
+            anchors=anchors if anchors.shape[1] in (1, 3) else anchors.mean(1, keepdim=True),
             names=group.primitive_names,
-            prototypes=model.prototypes()[g],
-            embeddings=model.embed(examples.images)[g].flatten(0, 1),
-            true=true,
-            predicted=model.task.space.primitives(found)[g].flatten(),
+            prototypes=prototypes,
+            embeddings=embeddings[shown],
+            true=None if true is None else true[shown],
+            predicted=predicted[shown],
             title=f"{model.task.name}: what {len(group.primitive_names)} labelled images taught",
             seed=model.seed,
         )
     if model.epochs:
         pictures.curves(folder / "curves.png", model.epochs)
+
+
+def make_data(task: Task, streams: Callable[[str], Generator]) -> Data:
+    """The task's data, checked."""
+    if task.data is None:
+        raise InputError(
+            f"task {task.name!r} has no data: give it data=..., a function from random streams to softpnet.Data, "
+            "or train from Python with SoftPNet(task).fit(images, labels, anchors)"
+        )
+    data = task.data(streams)
+    if not isinstance(data, Data):
+        raise TaskError(f"the data of task {task.name!r} is {type(data).__name__}, expected a softpnet.Data")
+    if not data.tests:
+        raise TaskError(f"the data of task {task.name!r} has no test set; give tests={{'test': Examples(...)}}")
+    return data

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 from torch import Generator, Tensor, nn
 
+from softpnet.reader import Reader
 from softpnet.settings import Settings
 from softpnet.task import Task
 
@@ -27,12 +28,6 @@ class Clock(NamedTuple):
     step: int  # inside the epoch
 
 
-class Reader(Protocol):
-    """The part of a module that inference needs."""
-
-    def log_p(self, images: Tensor) -> Tensor: ...
-
-
 class Method(ABC):
     """Makes the module and turns a batch into a loss; the loop alone calls backward and steps the optimiser.
 
@@ -47,8 +42,8 @@ class Method(ABC):
         self.task, self.settings, self.anchors = task, settings, anchors
 
     @abstractmethod
-    def module(self, encoders: Mapping[str, nn.Module]) -> nn.Module:
-        """The network to train, which can be asked for log p of images."""
+    def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
+        """The network to train."""
 
     @abstractmethod
     def start(self, labels: Tensor, streams: Streams) -> dict[str, Tensor]:
@@ -64,6 +59,6 @@ class Method(ABC):
     ) -> tuple[Tensor, dict[str, float]]:
         """Loss of one step and its diagnostics."""
 
-    def finish(self, module: nn.Module) -> None:
+    def finish(self, module: Reader) -> None:
         """Make the module, in evaluation mode, ready for inference."""
         return None

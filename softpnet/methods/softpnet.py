@@ -14,6 +14,7 @@ from softpnet.candidates.source import CandidateSource, Query
 from softpnet.methods import base
 from softpnet.methods.base import Batch, Clock, Streams
 from softpnet.prototypes import PrototypeNetwork
+from softpnet.reader import Reader
 
 INFERENCE_SEED = 0
 """The augmented anchors of inference are the same for every model."""
@@ -22,10 +23,10 @@ INFERENCE_SEED = 0
 class Method(base.Method):
     """Galván-López et al., Soft Symbol Grounding for Prototypical Concepts (NeSy 2026), algorithm 1."""
 
-    columns = ("loss_proto", "loss_kl", "gamma", "weight", "acceptance", "found")
+    columns = ("loss_proto", "loss_kl", "gamma", "weight", "acceptance", "distinct", "found")
     source: CandidateSource
 
-    def module(self, encoders: Mapping[str, nn.Module]) -> nn.Module:
+    def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
         return PrototypeNetwork(self.task.space, encoders)
 
     def start(self, labels: Tensor, streams: Streams) -> dict[str, Tensor]:
@@ -82,6 +83,7 @@ class Method(base.Method):
             result.append(torch.cat([originals[None], views]))
         return result
 
-    def finish(self, module: nn.Module) -> None:
+    def finish(self, module: Reader) -> None:
         assert isinstance(module, PrototypeNetwork)
-        module.settle(self.augmented_anchors(Generator().manual_seed(INFERENCE_SEED)))
+        generator = Generator().manual_seed(INFERENCE_SEED)
+        module.settle(self.augmented_anchors(generator))

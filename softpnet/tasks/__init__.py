@@ -7,14 +7,14 @@ import importlib
 import importlib.util
 import inspect
 import sys
-import typing
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType, UnionType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from softpnet import listing
 from softpnet.errors import InputError, SoftPNetError, TaskError
+from softpnet.options import typed_options
 
 if TYPE_CHECKING:
     from softpnet.task import Task
@@ -38,7 +38,7 @@ def load(name: str, options: Mapping[str, Any] | None = None) -> Task:
         raise TaskError(f"{name} does not define `task`; write `task = softpnet.Task(space=..., label=...)` in it")
     made = module.task
     if callable(made) and not isinstance(made, Task):
-        made = _make(name, made, _typed(name, made, given))
+        made = _make(name, made, typed_options(name, made, given))
     elif given:
         raise InputError(f"task {name} takes no options, but {', '.join(given)} was given")
     if not isinstance(made, Task):
@@ -81,42 +81,3 @@ def _module(name: str) -> ModuleType:
     except Exception as error:
         raise TaskError(f"{name} could not be run: {type(error).__name__}: {error}") from error
     return module
-
-
-def _typed(name: str, make: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as given, checked and, where they are text from the command line, turned into the declared type."""
-    hints = typing.get_type_hints(make)
-    parameters = inspect.signature(make).parameters
-    valid = list(parameters)
-    result = {}
-    for key, value in given.items():
-        if key not in valid:
-            known = f"its options are {', '.join(valid)}" if valid else "it has none"
-            raise InputError(f"task {name} has no option {key!r}; {known}")
-        result[key] = _convert(name, key, value, hints.get(key, type(parameters[key].default)))
-    return result
-
-
-def _convert(name: str, key: str, value: Any, hint: Any) -> Any:
-    if typing.get_origin(hint) in (typing.Union, UnionType):  # int | None is read as int
-        hint = next(h for h in typing.get_args(hint) if h is not type(None))
-    choices = typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else None
-    if choices:
-        value = {str(choice): choice for choice in choices}.get(value, value)
-        if value not in choices:
-            raise InputError(
-                f"option {key} of task {name} is {value!r}, expected one of {', '.join(map(repr, choices))}"
-            )
-        return value
-    if isinstance(value, str) and hint is bool:
-        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-        if value.lower() not in words:
-            raise InputError(f"option {key} of task {name} is {value!r}, expected true or false")
-        return words[value.lower()]
-    if isinstance(value, str) and hint in (int, float):
-        try:
-            return hint(value)
-        except ValueError:
-            expected = "a whole number" if hint is int else "a number"
-            raise InputError(f"option {key} of task {name} is {value!r}, expected {expected}") from None
-    return value

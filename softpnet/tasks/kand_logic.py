@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 from softpnet.candidates.moves import change_one, switch_one
 from softpnet.concepts import ConceptSpace
 from softpnet.data import shapes
+from softpnet.errors import InputError
 from softpnet.settings import Settings
 from softpnet.task import Anchors, Corruption, Data, Examples, Rows, Task
 
@@ -118,7 +119,12 @@ def first_of_each(examples: Examples) -> Anchors:
     assert examples.concepts is not None
     primitive = SPACE.primitives(examples.concepts)[0].flatten()  # [N * 9]
     every = torch.arange(9)
-    first = (primitive == every[:, None]).int().argmax(1)  # [9]
+    shows = primitive == every[:, None]  # [9, N * 9]
+    missing = (~shows.any(1)).nonzero().flatten().tolist()
+    if missing:
+        name = SPACE.groups[0].primitive_names[missing[0]]
+        raise InputError(f"no training scene shows a {name}, so it has no anchor; make option train larger")
+    first = shows.int().argmax(1)  # [9]
     return Anchors(examples.images.flatten(0, 1)[first], every)
 
 

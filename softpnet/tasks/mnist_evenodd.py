@@ -10,13 +10,13 @@ from torch import Generator, Tensor
 
 from softpnet.concepts import ConceptSpace
 from softpnet.data.digits import Digits, pools
+from softpnet.errors import InputError
 from softpnet.settings import Settings
 from softpnet.task import Anchors, Data, Examples, Rows, Task
 
 SPACE = ConceptSpace(slots=2, values=10)
 ONE_WAY = torch.tensor([[0, 6], [2, 8], [4, 6], [4, 8], [1, 5], [3, 7], [1, 9], [3, 9]])
 SUPPORT = torch.cat([ONE_WAY, ONE_WAY.flip(1)])  # [16, 2], the pairs of the training set
-PER_PAIR = 420  # 6,720 training examples
 
 SETTINGS = Settings(
     epochs=10,
@@ -36,7 +36,10 @@ def label(c: Tensor) -> Tensor:
 
 
 def task(
-    support: Literal["full", "train"] = "full", split: Literal["test", "validation"] = "test", train: int = 6720
+    support: Literal["full", "train"] = "full",
+    split: Literal["test", "validation"] = "test",
+    train: int = 6720,
+    mnist: str | None = None,
 ) -> Task:
     """The task.
 
@@ -44,7 +47,12 @@ def task(
         support: "full" caches all 100 ordered pairs; "train" only the 16 pairs of the training set.
         split: "validation" judges on held-out training images, for choosing settings.
         train: training examples, a multiple of 16.
+        mnist: a folder with MNIST's four files.
     """
+    if train < len(SUPPORT) or train % len(SUPPORT):
+        raise InputError(
+            f"option train is {train}, expected a multiple of the {len(SUPPORT)} pairs of the training set"
+        )
 
     def rows(generator: Generator) -> Rows:
         if support == "train":
@@ -52,10 +60,10 @@ def task(
         return Rows(SPACE.all(), complete=torch.arange(19))
 
     def data(streams: Callable[[str], Generator]) -> Data:
-        digits = pools(split)
+        digits = pools(split, mnist)
         every = torch.arange(10)
-        pairs = SPACE.all()
-        is_support = (pairs[:, None] == SUPPORT).all(-1).any(1)
+        pairs = SPACE.all()  # [100, 2]
+        is_support = (pairs[:, None] == SUPPORT).all(-1).any(1)  # [100]
         mixed = pairs[pairs.sum(1) % 2 == 1]  # [50, 2]
         draw = torch.randint(len(mixed), (960,), generator=streams("test data"))
         return Data(

@@ -63,20 +63,26 @@ def corrupt(rows: Tensor, generator: Generator) -> Tensor:
     return rows.scatter(-1, cell, rows.gather(-1, other))
 
 
-def task(valid_only: bool = False, split: Literal["test", "validation"] = "test", train: int = 300) -> Task:
+def task(
+    valid_only: bool = False,
+    split: Literal["test", "validation"] = "test",
+    train: int = 300,
+    mnist: str | None = None,
+) -> Task:
     """The task.
 
     Args:
         valid_only: train on the valid boards alone.
         split: "validation" judges on held-out training images, for choosing settings.
         train: training boards, half of them valid.
+        mnist: a folder with MNIST's four files.
     """
 
     def rows(generator: Generator) -> Rows:
         return Rows(boards(), complete=torch.tensor([1]))
 
     def data(streams: Callable[[str], Generator]) -> Data:
-        digits = pools(split)
+        digits = pools(split, mnist)
         values = torch.arange(4)
         cells = _cells(train, streams("train data"))
         if valid_only:

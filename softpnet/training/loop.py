@@ -31,10 +31,11 @@ class Progress:
     steps: int
     means: dict[str, float]  # of this epoch's diagnostics so far
     seconds: float  # since the epoch began
+    warming_up: bool = False  # before the first epoch, on anchors alone
 
     @property
     def epoch_done(self) -> bool:
-        return self.step + 1 == self.steps
+        return not self.warming_up and self.step + 1 == self.steps
 
     def record(self) -> dict[str, float]:
         return {"epoch": self.epoch + 1, **self.means, "seconds": self.seconds}
@@ -80,7 +81,7 @@ def _steps(
     model.train()
 
     def update(loss: Tensor, where: str) -> None:
-        if not torch.isfinite(loss):
+        if any_process(fabric, not torch.isfinite(loss)):
             raise TrainingError(
                 f"the loss is {loss.item()} in {where}; lower learning_rate or weight, or look at these examples"
             )
@@ -88,11 +89,14 @@ def _steps(
         fabric.backward(loss)
         optimiser.step()
 
+    began = time.perf_counter()
     for step in range(settings.warmup_steps):
         loss = method.warm_up(model, streams)
         if loss is None:
             break
         update(loss, f"warm-up step {step + 1}, on the anchors alone")
+        seconds = time.perf_counter() - began
+        yield Progress(0, settings.epochs, step, settings.warmup_steps, {}, seconds, warming_up=True)
 
     for epoch in range(settings.epochs):
         began = time.perf_counter()
@@ -110,3 +114,12 @@ def _steps(
                 counts[name] += 1
             means = {name: sums[name] / counts[name] for name in sums}
             yield Progress(epoch, settings.epochs, step, len(batches), means, time.perf_counter() - began)
+
+
+def any_process(fabric: Fabric, flag: bool) -> bool:
+    """Whether the flag is up in any of the processes that train together: all must stop at the same step."""
+    if fabric.world_size == 1:
+        return bool(flag)
+    total = fabric.all_reduce(torch.tensor(float(flag)), reduce_op="sum")
+    assert isinstance(total, Tensor)
+    return bool(total > 0)

@@ -35,7 +35,7 @@ def free_run_folder(parent: Path, name: str) -> Path:
 def write_json(path: Path, value: Any) -> None:
     """Write the whole file or nothing."""
     temporary = path.with_name(path.name + ".part")
-    temporary.write_text(json.dumps(value, indent=2, allow_nan=True) + "\n")
+    temporary.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n")
     os.replace(temporary, path)
 
 

@@ -34,6 +34,7 @@ def test_first_encounter_draws_later_ones_walk(generator):
     before = state["rows"].clone()
     later, info = source.candidates(state, Query(ids, labels[ids], flat(2), 1, 1.0), generator)
     assert info["acceptance"] == 1.0  # a flat p accepts every proposal
+    assert info["distinct"] == later.valid.sum(1).float().mean()
     assert (state["rows"][ids] != before[ids]).any(-1).all()
     assert torch.equal(state["rows"][[0, 2, 3, 5]], before[[0, 2, 3, 5]])  # other ids' sets are untouched
     assert (later.rows.sum(-1) == 4).all()

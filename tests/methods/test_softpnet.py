@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from softpnet.augment import augment
 from softpnet.concepts import ConceptSpace
 from softpnet.methods.base import Batch, Clock
 from softpnet.methods.softpnet import Method
@@ -70,5 +71,16 @@ def test_best_target_is_one_candidate():
 def test_warm_up_uses_anchors_alone():
     method, module, _, _, streams = prepared()
     sizes = []
-    module.encoders["concept"].register_forward_hook(lambda m, given, out: sizes.append(len(given[0])))
+    module.encoders["of_concept"].register_forward_hook(lambda m, given, out: sizes.append(len(given[0])))
     assert method.warm_up(module, streams).requires_grad and sizes == [4 * 3]
+
+
+def test_inference_prototypes_come_from_the_clean_anchors_and_a_fixed_set_of_copies():
+    method, module, _, _, _ = prepared(copies=3)
+    module.eval()
+    method.finish(module)
+    generator = torch.Generator().manual_seed(0)
+    clean = method.anchors[0]
+    views = augment(clean.expand(3, *clean.shape), 0.0, generator)
+    embedded = module.encoders["of_concept"](torch.cat([clean[None], views]).flatten(0, 1)).view(4, 3, -1)
+    torch.testing.assert_close(module.settled()[0], embedded.mean(0))

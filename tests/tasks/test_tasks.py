@@ -1,11 +1,13 @@
 """Facts of the three tasks."""
 
 import itertools
+import re
 
 import pytest
 import torch
 
 from softpnet.concepts import ConceptSpace
+from softpnet.errors import InputError, SoftPNetError
 from softpnet.tasks import kand_logic, load, mnist_evenodd, visual_sudoku
 from softpnet.training.streams import Streams
 
@@ -185,3 +187,51 @@ def test_spaces_are_what_the_tasks_say():
     assert visual_sudoku.SPACE.sizes == (4,) * 16
     assert kand_logic.SPACE.sizes == (3,) * 18 and isinstance(kand_logic.SPACE, ConceptSpace)
     assert kand_logic.SPACE.groups[0].primitive_names[5] == "circle blue"
+
+
+PAPER = {
+    "mnist_evenodd": dict(epochs=10, kept=20, draw_factor=10, copies=3, weight=5.0, target="best", walk_every=1),
+    "visual_sudoku": dict(epochs=20, kept=100, draw_factor=10, copies=9, weight=10.0, target="soft", walk_every=2),
+    "kand_logic": dict(
+        epochs=20,
+        kept=20,
+        draw_factor=1000,
+        copies=3,
+        weight=1.0,
+        weight_delay=3,
+        weight_ramp=5,
+        target="soft",
+        walk_every=1,
+        halve_every=3,
+        weight_decay=1e-4,
+    ),
+}
+EVERYWHERE = dict(batch_size=64, learning_rate=1e-3, episodes=50, gamma=1.0, gamma_decay=0.95, gamma_floor=0.01)
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_settings_are_those_of_the_paper(name):
+    settings = load(name).settings
+    for key, value in (PAPER[name] | EVERYWHERE).items():
+        assert getattr(settings, key) == value, key
+
+
+def test_backgrounds_are_black_for_digits_and_white_for_scenes():
+    assert [load(name).background for name in PAPER] == [0.0, 0.0, 1.0]
+
+
+def test_too_few_scenes_for_an_anchor_of_each_primitive_are_refused():
+    task = load("kand_logic", {"train": 1, "test": 2})
+    with pytest.raises(InputError, match=r"no training scene shows a .*; make option train larger"):
+        for seed in range(10):
+            task.data(Streams(seed))
+
+
+def test_a_number_of_pairs_that_does_not_divide_is_refused():
+    with pytest.raises(InputError, match="train is 100, expected a multiple of the 16"):
+        load("mnist_evenodd", {"train": "100"})
+
+
+def test_mnist_can_come_from_a_folder_named_by_an_option(tmp_path):
+    with pytest.raises(SoftPNetError, match=re.escape(str(tmp_path))):
+        load("visual_sudoku", {"mnist": str(tmp_path)}).data(Streams(0))

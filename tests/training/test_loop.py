@@ -24,17 +24,22 @@ class OneProcess:
         self.global_rank, self.world_size = rank, processes
 
     def setup(self, module, optimiser):
+        self.optimiser = optimiser
         return module, optimiser
+
+    def all_reduce(self, value, reduce_op):
+        return value
 
     def backward(self, loss):
         loss.backward()
 
 
 class Recorder(Method):
-    """Learns one number and remembers which ids it saw and at which learning rate."""
+    """Learns one number and remembers which ids it saw, and at which learning rate."""
 
-    def __init__(self, settings, nan_at=None):
-        self.settings, self.seen, self.warm, self.nan_at = settings, [], 0, nan_at
+    def __init__(self, settings, fabric, nan_at=None):
+        self.settings, self.fabric, self.nan_at = settings, fabric, nan_at
+        self.seen, self.rates, self.events = [], [], []
 
     def module(self, encoders):
         raise AssertionError("not asked by the loop")
@@ -43,19 +48,22 @@ class Recorder(Method):
         return {}
 
     def warm_up(self, module, streams):
-        self.warm += 1
+        self.events.append("warm-up")
         return module.weight.sum()
 
     def loss(self, module, state, batch, clock, streams):
         self.seen.append((clock.epoch, batch.ids.tolist()))
+        self.rates.append(self.fabric.optimiser.param_groups[0]["lr"])
+        self.events.append("step")
         scale = float("nan") if (clock.epoch, clock.step) == self.nan_at else 1.0
         return scale * module.weight.square().sum(), {"always": 1.0, **({"rare": 2.0} if clock.step == 0 else {})}
 
 
 def run(settings, rank=0, processes=1, seed=0, nan_at=None, count=10):
-    method, module = Recorder(settings, nan_at), torch.nn.Linear(1, 1)
+    fabric, module = OneProcess(rank, processes), torch.nn.Linear(1, 1)
+    method = Recorder(settings, fabric, nan_at)
     images, labels = torch.zeros(count, 1, 1, 2, 2), torch.arange(count)
-    steps = list(train(method, module, images, labels, settings, Streams(seed), OneProcess(rank, processes)))
+    steps = list(train(method, module, images, labels, settings, Streams(seed), fabric))
     return method, steps
 
 
@@ -79,8 +87,18 @@ def test_processes_take_equally_many_steps_when_examples_do_not_divide():
 
 
 def test_warm_up_steps_come_first_and_can_be_none():
-    assert run(Settings(epochs=1, warmup_steps=7))[0].warm == 7
-    assert run(Settings(epochs=1, warmup_steps=0))[0].warm == 0
+    method, steps = run(Settings(epochs=1, batch_size=5, warmup_steps=3))
+    assert method.events == ["warm-up"] * 3 + ["step"] * 2
+    assert [step.warming_up for step in steps] == [True] * 3 + [False] * 2
+    assert [step.epoch_done for step in steps] == [False] * 4 + [True]
+    assert run(Settings(epochs=1, batch_size=5, warmup_steps=0))[0].events == ["step"] * 2
+
+
+def test_the_learning_rate_and_the_weight_decay_are_those_of_the_settings():
+    settings = Settings(epochs=5, batch_size=10, learning_rate=0.4, halve_every=2, weight_decay=0.03, warmup_steps=0)
+    method, _ = run(settings)
+    assert method.rates == pytest.approx([0.4, 0.4, 0.2, 0.2, 0.1])
+    assert method.fabric.optimiser.param_groups[0]["weight_decay"] == 0.03
 
 
 def test_diagnostics_are_means_over_the_steps_that_have_them():
@@ -114,16 +132,30 @@ def test_borrowing_the_global_generator_gives_it_back():
     assert torch.equal(one, two) and torch.equal(before, torch.random.get_rng_state())
 
 
+TOGETHER = """
+import sys, torch
+import softpnet as sp
+from softpnet.tasks import load
+from softpnet.training.streams import Streams
+
+task = load(sys.argv[1])
+data = task.data(Streams(0))
+seen = []
+model = sp.SoftPNet(task, processes=2, threads=1, epochs=2, warmup_steps=2)
+model.fit(data.train.images, data.train.labels, data.anchors, run=sys.argv[2])
+rank = torch.distributed.get_rank()
+torch.save([p.detach() for p in model.module.encoders.parameters()], f"{sys.argv[2]}-rank{rank}.pt")
+"""
+
+
 def test_two_processes_train_one_model_together(tmp_path):
+    """Each sees half of the examples, and both end with the same weights: their gradients were shared."""
     page = (Path(__file__).parents[2] / "docs/your-own-task.md").read_text()
     (tmp_path / "my_rule.py").write_text(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[0])
-    command = [sys.executable, "-m", "softpnet.cli.main", "train", str(tmp_path / "my_rule.py"), "--processes", "2"]
-    done = subprocess.run(
-        [*command, "--threads", "1", "--no-pictures", "--out", str(tmp_path / "run")],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+    (tmp_path / "together.py").write_text(TOGETHER)
+    command = [sys.executable, "together.py", "my_rule.py", "run"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Starting with 2 processes" in done.stderr + done.stdout
-    assert len((tmp_path / "run" / "epochs.jsonl").read_text().splitlines()) == 3
+    one, two = (torch.load(tmp_path / f"run-rank{rank}.pt", weights_only=True) for rank in (0, 1))
+    assert len(one) > 0 and all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+    assert len((tmp_path / "run" / "epochs.jsonl").read_text().splitlines()) == 2
