@@ -82,7 +82,7 @@ class _PoolNormalise(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, inverse_std: Tensor) -> Tensor:
         x = x.contiguous(memory_format=torch.channels_last)
         pooled, place = functional.max_pool2d(x, 2, return_indices=True)
-        normalised = (pooled - _channels(mean)) * _channels(inverse_std)
+        normalised = pooled.sub_(_channels(mean)).mul_(_channels(inverse_std))
         result = torch.addcmul(_channels(shift), normalised, _channels(scale)).relu_()
         ctx.save_for_backward(x, normalised, place, result, scale, mean, inverse_std)
         return result
@@ -99,8 +99,9 @@ class _PoolNormalise(torch.autograd.Function):
         slope = scale * inverse_std
         per_x = -slope * inverse_std * to_scale * x.shape[1] / x.numel()
         constant = -slope * to_shift * x.shape[1] / x.numel() - per_x * mean
-        to_x = torch.empty_like(x)
-        torch.addcmul(_channels(constant), x, _channels(per_x), out=to_x)
+        # x belongs to this block alone and is not needed again, so the gradient takes its memory: the largest block of
+        # a step is not doubled. A second backward through the same graph is noticed by autograd and refused.
+        to_x = torch.addcmul(_channels(constant), x, _channels(per_x), out=x)
         _pixels(to_x).scatter_add_(1, _pixels(place), _pixels(gradient * _channels(slope)))
         return to_x, to_scale, to_shift, None, None
 

@@ -29,7 +29,7 @@ from softpnet.training.streams import Streams, borrowed_global_generator
 
 Encoder = nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
 
-IMAGES_AT_ONCE = 1024
+IMAGES_AT_ONCE = 512
 """Inference reads about so many images per pass."""
 
 

@@ -24,7 +24,7 @@ class Cache:
     """Rows sorted by label; inside a label in random order, so that any window of them is a random draw.
 
     Attributes:
-        rows: `[M, k]`; `lines`, the same as lines of a table of scores.
+        rows: `[M, k]`, in a small integer type; `lines`, the same as lines of a table of scores.
         labels: the labels that have rows, `[L]` or `[L, m]`, sorted.
         starts, counts: where each label's rows lie, `[L]`.
         complete: whether all of S(y) is there, `[L]`.
@@ -40,8 +40,9 @@ class Cache:
         rows = rows[place[first].sort().values]  # [M, k] distinct, in random order
         self.labels, ids = unique_labels(task.label(rows))
         by_label = ids.sort(stable=True).indices
-        self.rows = rows[by_label]
-        self.lines = table_lines(self.rows, task.space.h)
+        rows = rows[by_label]
+        self.rows = rows.to(torch.uint8 if task.space.h <= 256 else torch.int32)  # a long list is large enough so
+        self.lines = table_lines(rows, task.space.h)
         self.counts = ids.bincount(minlength=len(self.labels))  # [L]
         self.starts = self.counts.cumsum(0) - self.counts
         found = find_labels(self.labels, given.complete)
@@ -77,7 +78,7 @@ class Cache:
         else:
             where, valid = self._draw_short(ids, log_p, drawn, kept, generator)
         missing = kept - where.shape[1]
-        rows = torch.nn.functional.pad(self.rows[where], (0, 0, 0, missing))  # [B, K, k]
+        rows = torch.nn.functional.pad(self.rows[where].long(), (0, 0, 0, missing))  # [B, K, k]
         return rows, torch.nn.functional.pad(valid, (0, missing))
 
     def _draw_short(
@@ -89,7 +90,7 @@ class Cache:
         begin = (torch.rand(len(ids), generator=generator) * counts).long()  # [B]
         offset = torch.arange(width)  # rows are in random order, so a window is a draw without replacement
         where = self.starts[ids, None] + (begin[:, None] + offset) % counts[:, None]  # [B, M]
-        score = scores(log_p, self.rows[where]).masked_fill(offset >= counts[:, None], -torch.inf)  # [B, M]
+        score = scores(log_p, self.rows[where].long()).masked_fill(offset >= counts[:, None], -torch.inf)  # [B, M]
         top = score.topk(min(kept, width), dim=1)
         return where.gather(1, top.indices), top.values > -torch.inf
 
@@ -119,7 +120,7 @@ class Cache:
         save_file(
             {
                 "rows": self.rows.contiguous(),
-                "labels": self.task.label(self.rows).contiguous(),
+                "labels": self.task.label(self.rows.long()).contiguous(),
                 "complete": self.labels[self.complete].contiguous(),
             },
             path,

@@ -16,7 +16,7 @@ from softpnet.task import LabelFunction, Move
 
 def same_label(cache: Cache) -> Move:
     """Another cached row with the same label, uniformly; stay if there is none."""
-    keys, place = cache.task.space.keys(cache.rows).sort()
+    keys, place = cache.task.space.keys(cache.rows.long()).sort()
     label_of_row = torch.arange(len(cache.counts)).repeat_interleave(cache.counts)  # [M]
 
     def move(rows: Tensor, generator: Generator) -> Tensor:
@@ -25,7 +25,7 @@ def same_label(cache: Cache) -> Move:
         start, count = cache.starts[label], cache.counts[label]
         others = (count - 1).clamp_min(1)
         step = 1 + (torch.rand(here.shape, generator=generator) * others).long().clamp_max(others - 1)
-        return cache.rows[start + (here - start + step) % count]
+        return cache.rows[start + (here - start + step) % count].long()
 
     return move
 
