@@ -30,6 +30,9 @@ class Settings:
     """Adam's weight decay."""
     warmup_steps: int = 100
     """Optimiser steps on augmented anchors alone before the first epoch."""
+    warmup_examples: int = 0
+    """Training examples that go through the encoder beside the anchors in such a step, unlabelled: batch norm then
+    sees anchors among the images that they will be compared with."""
 
     copies: int = 3
     """Augmented copies of each anchor per step, beside the original."""
@@ -82,7 +85,15 @@ class Settings:
             self.copies >= 1,
             "at least 1, because an episode's queries are the copies that are not its support",
         )
-        for name in ("halve_every", "warmup_steps", "weight_delay", "weight_ramp", "weight", "weight_decay"):
+        for name in (
+            "halve_every",
+            "warmup_steps",
+            "warmup_examples",
+            "weight_delay",
+            "weight_ramp",
+            "weight",
+            "weight_decay",
+        ):
             _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         for name in ("learning_rate", "gamma", "gamma_decay", "gamma_floor"):
             _require(name, getattr(self, name), getattr(self, name) > 0, "above 0")

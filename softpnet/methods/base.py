@@ -49,8 +49,11 @@ class Method(ABC):
     def start(self, labels: Tensor, streams: Streams) -> dict[str, Tensor]:
         """State before the first step; raises if the labels cannot be trained on."""
 
-    def warm_up(self, module: nn.Module, streams: Streams) -> Tensor | None:
-        """Loss of one step before the first epoch, without data; None for methods that have no such phase."""
+    def warm_up(self, module: nn.Module, images: Tensor, streams: Streams) -> Tensor | None:
+        """Loss of one step before the first epoch, without labels; None for methods that have no such phase.
+
+        Images `[B, n, C, H, W]` of some training examples (B may be 0) may only be looked at.
+        """
         return None
 
     @abstractmethod

@@ -33,10 +33,9 @@ class Method(base.Method):
         self.source = choose_source(self.task, self.settings, streams("cache"))
         return self.source.start(labels)
 
-    def warm_up(self, module: nn.Module, streams: Streams) -> Tensor:
+    def warm_up(self, module: nn.Module, images: Tensor, streams: Streams) -> Tensor:
         anchors = self.augmented_anchors(streams("augment"))
-        nothing = anchors[0].new_zeros(0, self.task.space.slots, *anchors[0].shape[2:])
-        return self.prototypical(module(nothing, anchors).anchors, streams)
+        return self.prototypical(module(images, anchors).anchors, streams)
 
     def loss(
         self, module: nn.Module, state: dict[str, Tensor], batch: Batch, clock: Clock, streams: Streams

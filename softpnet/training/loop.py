@@ -91,7 +91,8 @@ def _steps(
 
     began = time.perf_counter()
     for step in range(settings.warmup_steps):
-        loss = method.warm_up(model, streams)
+        ids = own[torch.randint(len(own), (settings.warmup_examples,), generator=streams("warm-up"))]
+        loss = method.warm_up(model, images[ids].to(fabric.device), streams)
         if loss is None:
             break
         update(loss, f"warm-up step {step + 1}, on the anchors alone")

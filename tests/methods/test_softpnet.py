@@ -69,10 +69,19 @@ def test_best_target_is_one_candidate():
 
 
 def test_warm_up_uses_anchors_alone():
-    method, module, _, _, streams = prepared()
+    method, module, _, batch, streams = prepared()
     sizes = []
     module.encoders["of_concept"].register_forward_hook(lambda m, given, out: sizes.append(len(given[0])))
-    assert method.warm_up(module, streams).requires_grad and sizes == [4 * 3]
+    assert method.warm_up(module, batch.images[:0], streams).requires_grad and sizes == [4 * 3]
+
+
+def test_images_beside_the_anchors_of_a_warm_up_step_carry_no_loss():
+    """The encoder has no batch norm here, so they must not change anything."""
+    losses = []
+    for count in (0, 5):
+        method, module, _, batch, streams = prepared()
+        losses.append(method.warm_up(module, batch.images[:count], streams).item())
+    assert losses[0] == losses[1]
 
 
 def test_inference_prototypes_come_from_the_clean_anchors_and_a_fixed_set_of_copies():

@@ -47,7 +47,8 @@ class Recorder(Method):
     def start(self, labels, streams):
         return {}
 
-    def warm_up(self, module, streams):
+    def warm_up(self, module, images, streams):
+        assert len(images) == self.settings.warmup_examples
         self.events.append("warm-up")
         return module.weight.sum()
 
@@ -87,7 +88,7 @@ def test_processes_take_equally_many_steps_when_examples_do_not_divide():
 
 
 def test_warm_up_steps_come_first_and_can_be_none():
-    method, steps = run(Settings(epochs=1, batch_size=5, warmup_steps=3))
+    method, steps = run(Settings(epochs=1, batch_size=5, warmup_steps=3, warmup_examples=2))
     assert method.events == ["warm-up"] * 3 + ["step"] * 2
     assert [step.warming_up for step in steps] == [True] * 3 + [False] * 2
     assert [step.epoch_done for step in steps] == [False] * 4 + [True]
