@@ -1,25 +1,18 @@
-"""Versus peers: MNIST-EvenOdd by other libraries, on the same images, with the same encoder and the same optimiser.
+"""Versus peers: MNIST-EvenOdd by other libraries, with the same images, encoder, optimiser, allocator and one thread.
 
+    pip install --no-deps ablkit==1.0.0 zoopt==0.4.2 termcolor==3.3.0 LTNtorch==1.0.2 deepproblog==2.1.0 \\
+        problog==2.3.0 PySDD==1.0.6
     python -m bench.peers NAME --train 1600 --epochs 2 --seconds 12
 
-Each contender trains in a process of its own, on one thread, and is judged by concept and label accuracy on the 960 test
-pairs of mixed parity after the same epochs and after the same seconds as softpnet. Judging is not timed; training on the
-anchors first is, but not as part of an epoch. Peers are used the way their own addition example does it:
-
-ABLkit     A3BLBridge, A3BLReasoner and BasicNN over a KBBase of sums, in its example's segments and batches. Release 1.0.0
-           computes A3BL's soft labels but trains on the first candidate; here the model trains on them, as A3BL says.
-LTNtorch   forall x, y, n exists d1, d2: d1 + d2 = n (digit(x, d1) and digit(y, d2)), with the example's schedule of p. The
-           network is an LTN function, so that an image is read once, not once for every digit as in the example.
-DeepProbLog  addition/3, exact engine, circuits cached. It reads the two images of one query at a time, however large the
-           batch, so batch normalisation sees two images.
-
-The sums of EvenOdd leave 35 wrong readings of the digits, so a peer that never sees the anchors cannot know the right one;
-"anchors first" peers start from a network trained on them, for as many steps and copies as softpnet's warm-up.
+(Dependencies would bring torchvision, which nothing here needs, and pyswip, which breaks DeepProbLog where SWI-Prolog
+is missing.) Contenders are judged on the 960 test pairs, untimed, after the same epochs and after the same seconds as
+softpnet. EvenOdd's sums leave 35 wrong readings of the digits, so a peer that never sees the anchors cannot know the
+right one; "anchors first" peers train on them before the first epoch, with the steps and copies of softpnet's
+warm-up. Peers follow their own addition examples, except where something else did better: see their docstrings.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
 import itertools
@@ -29,58 +22,43 @@ import re
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-KEYS = (
-    "name",
-    "error",
-    "epochs",
-    "seconds_per_epoch",
-    "concept_accuracy",
-    "label_accuracy",
-    "concept_accuracy_same_time",
-    "label_accuracy_same_time",
-    "seconds",
-)
-GRACE = 30.0
-"""Seconds that a process may take beyond its limit of training: imports, data, judging."""
+SCORES = ("concept_accuracy", "label_accuracy")
+TIMES = ("epochs", "seconds_per_epoch", "seconds")
+KEYS = ("name", "error", *TIMES, *SCORES, *(f"{score}_same_time" for score in SCORES))
+GRACE = 30.0  # seconds that a process may take beyond its limit of training: imports, data, judging
+PROGRAM = [sys.executable, "-m", "bench.peers"]
 
 
 class Finished(Exception):
-    """Nothing is left to measure; ends a peer's training loop from inside."""
+    """Nothing is left to measure; ends a peer's own training loop from inside."""
 
 
 class Race:
-    """Data, clock and results of one contender. The clock stands while the contender is judged."""
+    """Data, clock and row of one contender. The clock stands while the contender is judged."""
 
-    def __init__(self, name: str, train: int, epochs: int, seconds: float, seed: int, limit: float) -> None:
+    judge: Callable[[], dict[str, float]]
+
+    def __init__(
+        self, name: str, /, train: int = 1600, epochs: int = 2, seconds: float = 0, seed: int = 0, limit: float = 60
+    ) -> None:
+        if name not in CONTENDERS:
+            raise ValueError(f"unknown contender {name!r}; the contenders are: {'; '.join(CONTENDERS)}")
         self.train, self.epochs, self.seconds, self.seed, self.limit = train, epochs, seconds, seed, limit
         self.row: dict[str, Any] = dict.fromkeys(KEYS) | {"name": name}
-        self.used = self.before_epochs = self.since = 0.0
-        self.seen = 0
-        self.judge: Callable[[], dict[str, float]] = dict
+        self.seen, self.used, self.before_epochs, self.since = 0, 0.0, 0.0, 0.0
 
     @functools.cached_property
-    def task(self) -> Any:
+    def given(self) -> tuple[Any, Any]:
+        """The task and its data."""
         from softpnet import tasks
-
-        return tasks.load("mnist_evenodd", {"train": self.train})
-
-    @functools.cached_property
-    def data(self) -> Any:
         from softpnet.training.streams import Streams
 
-        return self.task.data(Streams(self.seed))
-
-    def start(self, judge: Callable[[], dict[str, float]]) -> None:
-        self.judge, self.since = judge, time.perf_counter()
-
-    def epochs_begin(self) -> None:
-        """What was used so far came before the first epoch."""
-        self.before_epochs = time.perf_counter() - self.since
+        task = tasks.load("mnist_evenodd", {"train": self.train})
+        return task, task.data(Streams(self.seed))
 
     def saw(self, examples: int) -> None:
         """Called after every update. Judges when it is time to, and raises Finished when all is measured."""
@@ -88,60 +66,56 @@ class Race:
         self.seen += examples
         if self.row["concept_accuracy_same_time"] is None and 0 < self.seconds <= self.used:
             self.record("_same_time")
-        if self.row["concept_accuracy"] is None and self.seen >= self.epochs * self.train:
+        done = self.seen >= self.epochs * self.train
+        if self.row["concept_accuracy"] is None and (done or self.used >= self.limit):
+            self.row["error"] = None if done else f"cut off and judged at {self.limit:.0f} s"
             self.record()
-        if self.row["concept_accuracy"] is not None and self.used >= self.seconds:
-            raise Finished
-        if self.used >= self.limit:
-            if self.row["concept_accuracy"] is None:
-                reached = f"after {self.seen / self.train:.2f} of {self.epochs} epochs, where it was judged"
-                self.row["error"] = f"cut off at {self.limit:.0f} s, {reached}"
-                self.record()
+        if self.row["concept_accuracy"] is not None and self.used >= min(self.seconds, self.limit):
             raise Finished
         self.since = time.perf_counter()
 
     def record(self, suffix: str = "") -> None:
+        """Judge, and print the row so far: it is what is left of a process that is cut off later."""
         scores = self.judge()
-        for key in ("concept_accuracy", "label_accuracy"):
-            self.row[key + suffix] = round(scores[key], 4)
+        self.row |= {f"{score}{suffix}": round(scores[score], 4) for score in SCORES}
         if not suffix:
             epochs = self.seen / self.train
-            self.row |= {"epochs": round(epochs, 2), "seconds": round(self.used, 2)}
-            self.row["seconds_per_epoch"] = round((self.used - self.before_epochs) / epochs, 2)
+            times = (epochs, (self.used - self.before_epochs) / epochs, self.used)
+            self.row |= {key: round(value, 2) for key, value in zip(TIMES, times, strict=True)}
         print(json.dumps(self.row), file=sys.__stdout__, flush=True)
 
 
 def network(race: Race, anchors: bool) -> tuple[Any, Any]:
-    """softpnet's encoder with a linear head, and Adam; trained on the anchors and their copies first if so wished."""
+    """softpnet's encoder with a linear head, and Adam; trained on the anchors and their copies first, if so wished."""
     import torch
-    from torch import Generator, nn
 
     from softpnet.augment import augment
     from softpnet.encoders import conv4
     from softpnet.metrics import concept_metrics, label_metrics
 
     torch.manual_seed(race.seed)
-    net = nn.Sequential(conv4(1), nn.Linear(64, 10))
+    net = torch.nn.Sequential(conv4(1), torch.nn.Linear(64, 10))
     optimiser = torch.optim.Adam(net.parameters(), lr=1e-3)
-    settings, test, originals = race.task.settings, race.data.tests["test"], race.data.anchors
+    task, data = race.given
+    test, originals, copies = data.tests["test"], data.anchors, task.settings.copies
 
     @torch.inference_mode()
     def judge() -> dict[str, float]:
         net.eval()
         found = torch.cat([net(part.flatten(0, 1)).argmax(-1) for part in test.images.split(256)]).view(-1, 2)
         net.train()
-        return concept_metrics(race.task.space, found, test.concepts) | label_metrics(found.sum(1), test.labels)
+        return concept_metrics(task.space, found, test.concepts) | label_metrics(found.sum(1), test.labels)
 
-    race.start(judge)
-    generator = Generator().manual_seed(race.seed)
-    truth = originals.concepts.repeat(settings.copies + 1)
-    for _ in range(settings.warmup_steps if anchors else 0):
-        copies = augment(originals.images.expand(settings.copies, -1, -1, -1, -1), 0.0, generator)
-        loss = nn.functional.cross_entropy(net(torch.cat([originals.images, copies.flatten(0, 1)])), truth)
+    race.judge, race.since = judge, time.perf_counter()
+    generator = torch.Generator().manual_seed(race.seed)
+    truth = originals.concepts.repeat(copies + 1)
+    for _ in range(task.settings.warmup_steps if anchors else 0):
+        views = augment(originals.images.repeat(copies, 1, 1, 1), task.background, generator)
+        loss = torch.nn.functional.cross_entropy(net(torch.cat([originals.images, views])), truth)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-    race.epochs_begin()
+    race.before_epochs = time.perf_counter() - race.since
     return net, optimiser
 
 
@@ -150,10 +124,10 @@ def softpnet(race: Race) -> None:
 
     from softpnet import SoftPNet
 
-    model = SoftPNet(race.task, epochs=race.epochs, seed=race.seed, threads=1)
-    images, labels, anchors = race.data.train.images, race.data.train.labels, race.data.anchors
-    race.start(lambda: model.score(*race.data.tests["test"]))
-    model.fit(images, labels, anchors)
+    task, data = race.given
+    model = SoftPNet(task, epochs=race.epochs, seed=race.seed, threads=1)
+    race.judge, race.since = lambda: model.score(*data.tests["test"]), time.perf_counter()
+    model.fit(data.train.images, data.train.labels, data.anchors)
     race.used = time.perf_counter() - race.since
     race.before_epochs = race.used - sum(epoch["seconds"] for epoch in model.epochs)
     race.seen = race.epochs * race.train
@@ -162,12 +136,16 @@ def softpnet(race: Race) -> None:
 
 
 def ablkit(race: Race, anchors: bool) -> None:
+    """A3BL: all pairs of the right sum, weighted, make a soft label.
+
+    Release 1.0.0 computes soft labels but trains on the first candidate; here the model trains on the soft labels.
+    Segments are of 320 pairs (300 in the example): with 16, 64 and 160 some seeds lost what they knew from the anchors.
+    """
+    import torch
     from ablkit.bridge import A3BLBridge
     from ablkit.learning import ABLModel, BasicNN, MultiLabelClassificationDataset
     from ablkit.reasoning import A3BLReasoner, KBBase
     from ablkit.utils import ABLLogger
-    from torch import nn
-    from torch.utils.data import DataLoader
 
     class Sum(KBBase):
         def logic_forward(self, pseudo_label: list[int]) -> int:
@@ -177,44 +155,40 @@ def ablkit(race: Race, anchors: bool) -> None:
         def train(self, data_examples: Any) -> Any:
             soft = list(itertools.chain(*data_examples.abduced_soft_label))
             dataset = MultiLabelClassificationDataset(data_examples.flatten("X"), soft)
-            result = self.base_model.fit(data_loader=DataLoader(dataset, self.base_model.batch_size, shuffle=True))
+            self.base_model.fit(data_loader=torch.utils.data.DataLoader(dataset, batch_size=32, shuffle=True))
             race.saw(len(data_examples))
-            return result
 
     ABLLogger.get_instance("abl", log_level="ERROR", log_file=os.devnull)
-    examples = race.data.train
+    examples = race.given[1].train
     data = ([list(pair) for pair in examples.images], None, examples.labels.tolist())
-    net, optimiser = network(race, anchors)
-    model = SoftLabels(BasicNN(net, nn.CrossEntropyLoss(), optimiser, batch_size=32, stop_loss=None))
-    # two more revisions than needed: every pair with the right sum is a candidate
-    reasoner = A3BLReasoner(Sum(list(range(10))), topK=16, temperature=0.2, require_more_revision=2)
     first = tuple(part and part[:1] for part in data)  # the bridge insists on validating after every loop
+    net, optimiser = network(race, anchors)
+    model = SoftLabels(BasicNN(net, torch.nn.CrossEntropyLoss(), optimiser, stop_loss=None))
+    reasoner = A3BLReasoner(Sum(list(range(10))), topK=16, temperature=0.2, require_more_revision=2)
     A3BLBridge(model, reasoner, []).train(data, val_data=first, loops=10**6, segment_size=320)
 
 
 def ltntorch(race: Race, anchors: bool) -> None:
+    """For all x, y, n there are digits d1 + d2 = n: x is d1 and y is d2. An image is read once, not once per digit."""
     import ltn
     import torch
 
-    And = ltn.Connective(ltn.fuzzy_ops.AndProd())
-    Exists = ltn.Quantifier(ltn.fuzzy_ops.AggregPMean(p=2), quantifier="e")
-    Forall = ltn.Quantifier(ltn.fuzzy_ops.AggregPMeanError(p=2), quantifier="f")
-    Is = ltn.Predicate(func=lambda p, digit: p.gather(1, digit.long()).squeeze(1))
-    d1, d2 = (ltn.Variable(name, torch.arange(10)[:, None]) for name in ("d1", "d2"))
-    examples = race.data.train
+    both = ltn.Connective(ltn.fuzzy_ops.AndProd())
+    exists = ltn.Quantifier(ltn.fuzzy_ops.AggregPMean(), quantifier="e")
+    for_all = ltn.Quantifier(ltn.fuzzy_ops.AggregPMeanError(p=2), quantifier="f")
+    shows = ltn.Predicate(func=lambda p, digit: p.gather(1, digit.long()).squeeze(1))
+    d1, d2 = digits = [ltn.Variable(name, torch.arange(10)[:, None]) for name in ("d1", "d2")]
+    examples = race.given[1].train
     net, optimiser = network(race, anchors)
     read = ltn.Function(func=lambda images: net(images).softmax(-1))
     for epoch in itertools.count():
-        p = 1 if epoch < 4 else 2 if epoch < 8 else 4 if epoch < 12 else 6
+        p = (1, 2, 4, 6)[min(epoch // 4, 3)]
         for ids in torch.randperm(race.train).split(32):
             x, y = (ltn.Variable(name, examples.images[ids, i]) for i, name in enumerate("xy"))
-            n = ltn.Variable("n", examples.labels[ids, None])
-            x, y, n = ltn.diag(x, y, n)
-            both = And(Is(read(x), d1), Is(read(y), d2))
-            right = Exists(
-                [d1, d2], both, cond_vars=[d1, d2, n], cond_fn=lambda a, b, n: a.value + b.value == n.value, p=p
-            )
-            loss = 1.0 - Forall([x, y, n], right).value
+            x, y, n = ltn.diag(x, y, ltn.Variable("n", examples.labels[ids, None]))
+            right = {"cond_vars": [d1, d2, n], "cond_fn": lambda a, b, n: a.value + b.value == n.value}
+            sums = exists(digits, both(shows(read(x), d1), shows(read(y), d2)), **right, p=p)
+            loss = 1.0 - for_all([x, y, n], sums).value
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -222,6 +196,10 @@ def ltntorch(race: Race, anchors: bool) -> None:
 
 
 def deepproblog(race: Race, anchors: bool) -> None:
+    """Addition by the exact engine, which reads two images at a time: batch normalisation sees no more than those.
+
+    Batches are of 16 queries: with the example's 2 it lost what it knew from the anchors, with 64 it learned less.
+    """
     from deepproblog.dataset import DataLoader, Dataset
     from deepproblog.engines import ExactEngine
     from deepproblog.model import Model
@@ -231,110 +209,90 @@ def deepproblog(race: Race, anchors: bool) -> None:
     from problog.logic import Constant, Term
     from torch import nn
 
-    class Images(dict):  # type: ignore[type-arg]
-        def __missing__(self, where: tuple[Any, Any]) -> Any:
-            return examples.images[int(where[0]), int(where[1])]
-
     class Additions(Dataset):
         def __len__(self) -> int:
             return race.train
 
         def to_query(self, i: int) -> Query:
-            places = [Term("a"), Term("b")]  # the same circuit serves all queries of a sum
-            images = [Term("tensor", Term("train", Constant(i), Constant(j))) for j in range(2)]
+            places = [Term("a"), Term("b")]  # so that one circuit serves all queries of a sum
+            shown = [Term("tensor", Term("train", Constant(2 * i + j))) for j in range(2)]
             query = Term("addition", *places, Constant(int(examples.labels[i])))
-            return Query(query, dict(zip(places, images, strict=True)))
+            return Query(query, dict(zip(places, shown, strict=True)))
 
     program = """
         nn(net, [X], Y, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]) :: digit(X, Y).
         addition(X, Y, Z) :- digit(X, X2), digit(Y, Y2), Z is X2 + Y2."""
-    examples = race.data.train
+    examples = race.given[1].train
     loader = DataLoader(Additions(), 16, shuffle=True, seed=race.seed)
     net, optimiser = network(race, anchors)
     model = Model(program, [Network(nn.Sequential(net, nn.Softmax(1)), "net", optimiser, batching=True)], load=False)
     model.set_engine(ExactEngine(model), cache=True)
-    model.add_tensor_source("train", Images())
+    model.add_tensor_source("train", {(Constant(i),): image for i, image in enumerate(examples.images.flatten(0, 1))})
     training = TrainObject(model)
-    sizes = itertools.cycle([len(range(race.train)[at : at + 16]) for at in range(0, race.train, 16)])
-    training.hooks.append((1, lambda _: race.saw(next(sizes))))
+    training.hooks.append((1, lambda _: race.saw(loader.batch_size)))  # the task's size is a multiple of 16
     training.train(loader, 10**6, verbose=0)
 
 
-CONTENDERS: dict[str, Callable[[Race], None]] = {"softpnet": softpnet}
-for _name, _peer in {"ABLkit A3BL": ablkit, "LTNtorch": ltntorch, "DeepProbLog": deepproblog}.items():
-    CONTENDERS[_name] = functools.partial(_peer, anchors=False)
-    CONTENDERS[f"{_name}, anchors first"] = functools.partial(_peer, anchors=True)
+CONTENDERS: dict[str, Callable[[Race], None]] = {
+    "softpnet": softpnet,
+    "ABLkit A3BL": functools.partial(ablkit, anchors=False),
+    "ABLkit A3BL, anchors first": functools.partial(ablkit, anchors=True),
+    "LTNtorch": functools.partial(ltntorch, anchors=False),
+    "LTNtorch, anchors first": functools.partial(ltntorch, anchors=True),
+    "DeepProbLog, anchors first": functools.partial(deepproblog, anchors=True),
+}
 
 
 def contend(race: Race) -> dict[str, Any]:
-    """Run one contender here; its errors become part of its row."""
+    """Run one contender here; its error becomes part of its row."""
     try:
-        with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings(action="ignore"):
+        with contextlib.suppress(Finished), contextlib.redirect_stdout(sys.stderr):
             CONTENDERS[race.row["name"]](race)
-    except Finished:
-        pass
     except Exception as error:
-        race.row["error"] = f"{type(error).__name__}: {_brief(str(error))}"
+        race.row["error"] = f"{type(error).__name__}: {_brief(str(error).partition(os.linesep)[0])}"
     return race.row
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "bench.peers", *map(str, arguments)]
-
-
-def run(name: str, train: int, epochs: int, seconds: float, seed: int, limit: float) -> dict[str, Any]:
-    """Run one contender in a process of its own, and cut it off where it does not stop by itself."""
-    options = {"--train": train, "--epochs": epochs, "--seconds": seconds, "--seed": seed, "--limit": limit}
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    root = Path(__file__).parents[1]
-    error = None
+def run(name: str, limit: float, **options: object) -> dict[str, Any]:
+    """One contender in a process of its own, which is ended where it does not end by itself."""
+    command = [*PROGRAM, name, f"--limit={limit}", *(f"--{option}={value}" for option, value in options.items())]
+    ask: dict[str, Any] = {"cwd": Path(__file__).parents[1], "env": os.environ | {"OMP_NUM_THREADS": "1"}}
+    row: dict[str, Any] = dict.fromkeys(KEYS) | {"name": name}
     try:
-        done = subprocess.run(
-            command(name, *itertools.chain(*options.items())),
-            capture_output=True,
-            cwd=root,
-            env=environment,
-            timeout=limit + GRACE,
-        )
-        out = done.stdout
-        if done.returncode != 0:
-            error = f"exit code {done.returncode}: {_brief((done.stderr.decode().splitlines() or ['no message'])[-1])}"
+        done = subprocess.run(command, **ask, capture_output=True, timeout=limit + GRACE)
+        out, code = done.stdout, done.returncode
+        error = f"exit code {code}: {_brief(done.stderr.decode())}" if code else None
     except subprocess.TimeoutExpired as late:
-        out, error = late.stdout or b"", f"cut off at {limit + GRACE:.0f} s, without coming to an end"
-    lines = [line for line in out.decode().splitlines() if line.startswith("{") and line.endswith("}")]
-    row = dict.fromkeys(KEYS) | (json.loads(lines[-1]) if lines else {}) | {"name": name}
+        out, error = late.stdout or b"", f"cut off at {limit + GRACE:.0f} s, without an end of its own"
+    for line in filter(re.compile(r"{.*}$").match, out.decode().splitlines()):
+        row |= json.loads(line)
     return row | ({"error": error} if error else {})
 
 
 def _brief(message: str) -> str:
-    """The first line, without folders."""
-    return re.sub(r"(/[\w.+-]+)+/", "", (message.splitlines() or [""])[0])
+    """The last line, without folders."""
+    return re.sub(r"(/[\w.+-]+)+/", "", message.strip().rpartition("\n")[2])
 
 
 def measure(train: int = 1600, epochs: int = 2, seed: int = 0, limit: float = 60.0) -> list[dict]:
-    """One row per contender, softpnet first; the others get the seconds that it took."""
+    """One row per contender, softpnet first; the others are also judged after the seconds that it took."""
     ours, *others = CONTENDERS
-    rows = [run(ours, train, epochs, 0.0, seed, limit)]
-    seconds = rows[0]["seconds"] or 0.0
-    return rows + [run(name, train, epochs, seconds, seed, limit) for name in others]
+    options = {"train": train, "epochs": epochs, "seed": seed}
+    first = run(ours, limit, **options)
+    seconds = first["seconds"] or 0.0
+    return [first] + [run(name, max(limit, seconds), **options, seconds=seconds) for name in others]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="One contender on MNIST-EvenOdd; prints a line of JSON.")
-    parser.add_argument("name", choices=CONTENDERS)
-    parser.add_argument("--train", type=int, default=1600, help="training pairs, a multiple of 16")
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=0.0, help="also judge after so many seconds of training")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=float, default=60.0, help="stop after so many seconds of training")
-    options = parser.parse_args()
     import torch
+    import tyro
 
     from softpnet.training.allocator import keep_large_blocks
 
+    race = tyro.cli(Race, description="One contender on MNIST-EvenOdd; the last line printed is its row.")
     torch.set_num_threads(1)
     keep_large_blocks()
-    print(json.dumps(contend(Race(**vars(options)))))
+    print(json.dumps(contend(race)))
 
 
 if __name__ == "__main__":
