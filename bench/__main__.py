@@ -54,6 +54,7 @@ class Bench:
             began, before = time.perf_counter(), timing.load()
             result["parts"][part] = makers[part]()
             result["load"][part] = [before, timing.load()]
+            self.out.write_text(json.dumps(result, indent=2) + "\n")
             print(f"{part}: {time.perf_counter() - began:.0f} s, load {before:.1f} before, {timing.load():.1f} after")
         console = Console(width=None if sys.stdout.isatty() else 150)
         for table in tables.tables(result):
@@ -61,7 +62,6 @@ class Bench:
             for row in table.rows:
                 shown.add_row(*row)
             console.print(shown)
-        self.out.write_text(json.dumps(result, indent=2) + "\n")
         print(f"written to {self.out}")
         if self.into is not None:
             write_into(self.into, tables.markdown(result))
