@@ -29,7 +29,7 @@ from typing import Any
 SCORES = ("concept_accuracy", "label_accuracy")
 TIMES = ("epochs", "seconds_per_epoch", "seconds")
 KEYS = ("name", "error", *TIMES, *SCORES, *(f"{score}_same_time" for score in SCORES))
-GRACE = 30.0  # seconds that a process may take beyond its limit of training: imports, data, judging
+GRACE = 60.0  # seconds that a process may take beyond its limit of training: imports, data, judging
 PROGRAM = [sys.executable, "-m", "bench.peers"]
 
 
@@ -266,7 +266,7 @@ def run(name: str, limit: float, **options: object) -> dict[str, Any]:
         out, error = late.stdout or b"", f"cut off at {limit + GRACE:.0f} s, without an end of its own"
     for line in filter(re.compile(r"{.*}$").match, out.decode().splitlines()):
         row |= json.loads(line)
-    return row | ({"error": error} if error else {})
+    return row | {"error": row["error"] or error}
 
 
 def _brief(message: str) -> str:

@@ -40,6 +40,8 @@ class Settings:
     """Episodes of the prototypical loss per step (E)."""
     views: bool = False
     """Score candidates on the clean image, train on an augmented view of it."""
+    views_delay: int = 0
+    """Epochs on clean images before views begin."""
 
     candidates: Source = "cache"
     """Where candidates come from: the cache and its walk; the exact k best assignments under the
@@ -89,6 +91,7 @@ class Settings:
             "halve_every",
             "warmup_steps",
             "warmup_examples",
+            "views_delay",
             "weight_delay",
             "weight_ramp",
             "weight",

@@ -46,11 +46,12 @@ class Method(base.Method):
         anchors = self.augmented_anchors(streams("augment"))
 
         images = batch.images
-        if settings.views:
+        views = settings.views and clock.epoch >= settings.views_delay
+        if views:
             images = augment(batch.images, self.task.background, streams("views"))
         reading = module(images, anchors)
         with torch.no_grad():
-            clean = module(batch.images, anchors).log_p if settings.views else reading.log_p.detach()
+            clean = module(batch.images, anchors).log_p if views else reading.log_p.detach()
             target, info = self.target(state, batch, clean, clock, gamma, streams("walk"))
 
         proto = self.prototypical(reading.anchors, streams)

@@ -35,8 +35,9 @@ SETTINGS = Settings(
     walk_every=2,
     target="soft",
     weight=10.0,
-    # One anchor per digit can favour two digits in each other's place; these three keep that from locking in at the
-    # start, see docs/results.md.
+    # One anchor per digit can favour two digits in each other's place; these keep that from locking in at the start,
+    # see docs/results.md.
+    views_delay=5,
     weight_ramp=5,
     warmup_steps=200,
     warmup_examples=8,

@@ -93,3 +93,12 @@ def test_inference_prototypes_come_from_the_clean_anchors_and_a_fixed_set_of_cop
     views = augment(clean.expand(3, *clean.shape), 0.0, generator)
     embedded = module.encoders["of_concept"](torch.cat([clean[None], views]).flatten(0, 1)).view(4, 3, -1)
     torch.testing.assert_close(module.settled()[0], embedded.mean(0))
+
+
+def test_views_begin_after_their_delay():
+    method, module, state, batch, streams = prepared(views=True, views_delay=2)
+    forwards = []
+    module.register_forward_hook(lambda m, given, out: forwards.append(torch.equal(given[0], batch.images)))
+    for epoch in range(3):
+        method.loss(module, state, batch, Clock(epoch, 0), streams)
+    assert forwards == [True, True, False, True]  # clean, clean, then a view and the clean image
