@@ -17,7 +17,7 @@ from rich.table import Table
 from bench import encoder, growth, memory, options, peers, step, tables, timing, versus_plain
 from softpnet.experiments.pages import write_into
 from softpnet.training.allocator import keep_large_blocks
-from softpnet.training.run import versions
+from softpnet.training.environment import versions
 
 PARTS = ("encoder", "step", "plain", "memory", "growth", "options", "peers")
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
+from torch import Tensor, nn
 
 from bench.timing import in_turns, threads
 from softpnet.encoders import Conv4
@@ -20,9 +23,9 @@ def flop(images: int, channels: int, side: int = 28, width: int = 64) -> float:
     return 3.0 * total * images
 
 
-def encoder_step(images: int, channels: int):  # type: ignore[no-untyped-def]
+def training_step(encoder: nn.Module, images: int, channels: int) -> Callable[[], None]:
     """A function that makes one training step of the encoder alone."""
-    encoder = Conv4(channels).train()
+    encoder.train()
     optimiser = torch.optim.Adam(encoder.parameters(), foreach=True)
     x = torch.rand(images, channels, 28, 28, generator=torch.Generator().manual_seed(0))
 
@@ -34,7 +37,7 @@ def encoder_step(images: int, channels: int):  # type: ignore[no-untyped-def]
     return step
 
 
-def multiply(size: int):  # type: ignore[no-untyped-def]
+def multiply(size: int) -> Callable[[], Tensor]:
     one, two = torch.rand(2, size, size, generator=torch.Generator().manual_seed(0))
     return lambda: one @ two
 
@@ -46,7 +49,7 @@ def measure(counts: list[int], repeats: int = 7) -> list[dict]:
             with threads(count):
                 sizes = (768, 1024, 1536)
                 contenders = {f"multiply {size}": multiply(size) for size in sizes}
-                seconds = in_turns(contenders | {"encoder": encoder_step(images, channels)}, repeats)
+                seconds = in_turns(contenders | {"encoder": training_step(Conv4(channels), images, channels)}, repeats)
             limit = max(2 * size**3 / seconds[f"multiply {size}"] for size in sizes)
             rate = flop(images, channels) / seconds["encoder"]
             rows.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 
 import torch
@@ -22,30 +23,44 @@ def parity(c: torch.Tensor) -> torch.Tensor:
     return c.sum(-1) % 2
 
 
-def _draw(rows: int, kept: int, slots: int) -> tuple[Callable[[], object], int]:
-    """One first draw of a batch from a cache; its bytes are those of the scores."""
+def _draw(rows: int, kept: int, slots: int) -> Callable[[], object]:
+    """One first draw of a batch from a cache."""
     generator = torch.Generator().manual_seed(0)
-    task = Task(ConceptSpace(slots=slots, values=4), parity)
-    given = torch.randint(4, (2 * rows, slots), generator=generator)
+    values = max(4, math.ceil((4 * rows) ** (1 / slots)))  # so that there are enough different rows
+    task = Task(ConceptSpace(slots=slots, values=values), parity)
+    given = torch.randint(values, (2 * rows, slots), generator=generator)
     cache = Cache(task, Rows(given, complete=torch.zeros(0, dtype=torch.int64)), generator)
-    log_p = torch.randn(EXAMPLES, slots, 4, generator=generator).log_softmax(-1)
+    log_p = torch.randn(EXAMPLES, slots, values, generator=generator).log_softmax(-1)
     ids = torch.ones(EXAMPLES, dtype=torch.int64)
-    return lambda: cache.draw(ids, log_p, rows, kept, generator), 4 * EXAMPLES * int(cache.counts[1])
+    return lambda: cache.draw(ids, log_p, rows, kept, generator)
 
 
-def _kbest(pool: int) -> tuple[Callable[[], object], int]:
+def _kbest(pool: int) -> Callable[[], object]:
     generator = torch.Generator().manual_seed(0)
     task = Task(ConceptSpace(slots=18, values=3), parity)
     log_p = torch.randn(EXAMPLES, 18, 3, generator=generator).log_softmax(-1)
     source = KBest(task, Settings(pool=pool, kept=20))
     query = Query(torch.arange(EXAMPLES), torch.arange(EXAMPLES) % 2, log_p, 0, 1.0)
-    return lambda: source.candidates({}, query, generator), 8 * EXAMPLES * pool * 18
+    return lambda: source.candidates({}, query, generator)
 
 
-AXES: dict[str, tuple[list[int], Callable[[int], tuple[Callable[[], object], int]]]] = {
+def peak_bytes(run: Callable[[], object]) -> int:
+    """The most memory that torch's allocations in a call hold together."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # or the profiler reports its own start and stop
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
+        run()
+    held = most = 0
+    for event in profiler.profiler.kineto_results.events():  # type: ignore[union-attr]
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            most = max(most, held)
+    return most
+
+
+AXES: dict[str, tuple[list[int], Callable[[int], Callable[[], object]]]] = {
     "cache rows": ([1_000, 10_000, 100_000, 1_000_000], lambda n: _draw(n, 20, 18)),
     "candidates K": ([10, 30, 100, 300, 1_000], lambda n: _draw(20_000, n, 18)),
-    "slots": ([8, 16, 40, 81], lambda n: _draw(20_000, 20, n)),
+    "slots": ([2, 4, 8, 16, 40, 81], lambda n: _draw(20_000, 20, n)),
     "pool T": ([64, 128, 256, 512, 1_024, 2_048], _kbest),
 }
 
@@ -54,8 +69,8 @@ def measure(count: int = 1, repeats: int = 3) -> list[dict]:
     result = []
     with threads(count):
         for axis, (sizes, make) in AXES.items():
-            made = [make(size) for size in sizes]
-            seconds = in_turns({str(s): run for s, (run, _) in zip(sizes, made, strict=True)}, repeats, warm_up=1)
+            made = {str(size): make(size) for size in sizes}
+            seconds = in_turns(made, repeats, warm_up=1)
             times = [seconds[str(size)] for size in sizes]
             result.append(
                 {
@@ -63,7 +78,7 @@ def measure(count: int = 1, repeats: int = 3) -> list[dict]:
                     "threads": count,
                     "sizes": sizes,
                     "seconds": times,
-                    "megabytes": [size / 1e6 for _, size in made],
+                    "megabytes": [peak_bytes(run) / 1e6 for run in made.values()],
                     "exponent": slope(sizes, times),
                 }
             )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from lightning_fabric import Fabric
 
-from bench.encoder import encoder_step
+from bench.encoder import training_step
 from bench.timing import in_turns, threads
 from softpnet import methods, tasks
 from softpnet.candidates.cache import Cache
@@ -16,7 +16,7 @@ from softpnet.candidates.kbest import KBest
 from softpnet.candidates.source import Query
 from softpnet.checks import arrange_anchors
 from softpnet.encoders import Conv4
-from softpnet.training.loop import Progress, train
+from softpnet.training.loop import Progress, Training
 from softpnet.training.streams import Streams
 
 SMALL = {"mnist_evenodd": {"train": 128}, "visual_sudoku": {"train": 128}, "kand_logic": {"train": 128, "test": 2}}
@@ -35,7 +35,7 @@ def steps(name: str) -> tuple[Iterator[Progress], int, int]:
     module = method.module({"concept": Conv4(channels)})
     fabric = Fabric(accelerator="cpu", devices=1)
     images = settings.batch_size * task.space.slots + (settings.copies + 1) * len(anchors[0])
-    return train(method, module, *data.train[:2], settings, streams, fabric), images, channels
+    return Training(method, module, *data.train[:2], settings, streams, fabric).steps(), images, channels
 
 
 def measure(count: int = 1, repeats: int = 7) -> list[dict]:
@@ -45,7 +45,7 @@ def measure(count: int = 1, repeats: int = 7) -> list[dict]:
             training, images, channels = steps(name)
             for _ in range(4):  # first draws are over; walks and all else go on
                 next(training)
-            alone = encoder_step(images, channels)
+            alone = training_step(Conv4(channels), images, channels)
             pair = {"whole": lambda t=training: (next(t), next(t)), "encoder": lambda a=alone: (a(), a())}  # type: ignore[misc]
             seconds = in_turns(pair, repeats)
             rows.append(

@@ -125,6 +125,14 @@ def check_encoder(name: str, encoder: nn.Module, image_shape: torch.Size) -> Non
         )
 
 
+def check_checkpoint_times(steps: int | None, seconds: float | None) -> None:
+    """Checkpoints are made every so many steps, every so many seconds, both, or (both None) only when stopped."""
+    if steps is not None and steps < 1:
+        raise InputError(f"checkpoint_steps is {steps}, expected at least 1, or none")
+    if seconds is not None and not seconds >= 0:
+        raise InputError(f"checkpoint_seconds is {seconds}, expected 0 or more, or none")
+
+
 def _check_pixels(images: Any, what: str, rank: int, shape: str) -> None:
     if not isinstance(images, Tensor):
         raise InputError(f"{what} are {type(images).__name__}, expected a float32 tensor {shape}; use torch.as_tensor")

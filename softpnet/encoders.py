@@ -91,7 +91,8 @@ class _PoolNormalise(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, normalised, place, result, scale, mean, inverse_std = ctx.saved_tensors
-        gradient = gradient * (result > 0)
+        gradient = gradient.contiguous(memory_format=torch.channels_last)
+        gradient = torch.ops.aten.threshold_backward(gradient, result, 0)  # relu's
         to_shift = gradient.sum((0, 2, 3))
         to_scale = (gradient * normalised).sum((0, 2, 3))
         # Batch norm's gradient is slope * (g - mean(g) - normalised * mean(g * normalised)), with g at the pooled

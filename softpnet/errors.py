@@ -15,3 +15,7 @@ class InputError(SoftPNetError, ValueError):
 
 class TrainingError(SoftPNetError, RuntimeError):
     """Training cannot go on."""
+
+
+class StorageError(SoftPNetError, OSError):
+    """A file could not be written."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
-import os
+import json
+import signal
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,17 +15,20 @@ import torch
 from torch import Tensor, nn
 
 from softpnet import methods, tasks
-from softpnet.checks import arrange_anchors, check_encoder, check_images, check_labels
+from softpnet.checks import arrange_anchors, check_checkpoint_times, check_encoder, check_images, check_labels
 from softpnet.encoders import conv4
 from softpnet.errors import InputError
 from softpnet.metrics import concept_metrics, label_metrics
 from softpnet.reader import Reader
 from softpnet.settings import Hardware
+from softpnet.storage import from_json, from_safetensors, refuse_code, to_json, to_safetensors
 from softpnet.task import Anchors, Task, check_label_function
+from softpnet.training import environment
 from softpnet.training import run as runs
 from softpnet.training.allocator import keep_large_blocks
-from softpnet.training.interrupt import graceful_interrupt
-from softpnet.training.loop import Progress, any_process, train
+from softpnet.training.checkpoint import Checkpoints
+from softpnet.training.folder import CONFIG, EPOCHS, MODEL, RunFolder
+from softpnet.training.loop import Progress, Training
 from softpnet.training.streams import Streams, borrowed_global_generator
 
 Encoder = nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
@@ -76,19 +80,28 @@ class SoftPNet:
         anchors: Anchors | Mapping[str, Anchors],
         *,
         run: str | Path | None = None,
+        resume: bool = False,
+        checkpoint_steps: int | None = None,
+        checkpoint_seconds: float | None = 60.0,
         progress: Callable[[Progress], None] | None = None,
     ) -> SoftPNet:
         """Train on images `[N, n, C, H, W]`, labels `[N]` or `[N, m]` and one anchor per concept.
 
         Args:
-            run: a folder that gets the configuration, metrics per epoch and the model.
+            run: a folder that gets the configuration, metrics per epoch, checkpoints and the model.
+            resume: go on with the run in that folder, if there is one: from its last checkpoint to the same bits.
+            checkpoint_steps, checkpoint_seconds: how often a checkpoint is made, by steps, by time, or by both.
             progress: called after every step.
+
+        Ctrl-C stops after the current step, and `interrupted` is true; so does SIGTERM where there is a run folder,
+        and then the process exits with code 143.
         """
         from lightning_fabric import Fabric
 
         check_label_function(self.task)
         check_images(images, self.task.space)
         check_labels(labels, len(images), self.task)
+        check_checkpoint_times(checkpoint_steps, checkpoint_seconds)
         self.anchors = arrange_anchors(self.task.space, anchors, images.shape[2:])
         self.image_shape = images.shape[2:]
         streams = Streams(self.seed)
@@ -109,29 +122,30 @@ class SoftPNet:
         method = self._method_class(self.task, self.settings, [a.to(fabric.device) for a in self.anchors])
         self.module = None
         module = method.module(encoders)
-        steps = train(method, module, images, labels, self.settings, streams, fabric)
-        folder = runs.new_run_folder(Path(run)) if run is not None and fabric.is_global_zero else None
-        if folder is not None:
-            runs.write_json(folder / runs.CONFIG, self.config())
+        training = Training(method, module, images, labels, self.settings, streams, fabric)
         keep_large_blocks()
-        self.epochs, self.interrupted = [], False
-        # A user's encoder may draw from the global generator while training, as dropout does.
-        with _threads(hardware.threads), borrowed_global_generator(streams("encoder")), graceful_interrupt() as stop:
-            for step in steps:
-                if progress is not None:
-                    progress(step)
-                if step.epoch_done:
-                    self.epochs.append(step.record())
-                    if folder is not None:
-                        runs.append_line(folder / runs.EPOCHS, self.epochs[-1])
-                if any_process(fabric, stop.requested):
-                    self.interrupted = True
-                    break
+        with contextlib.ExitStack() as stack:
+            # A user's encoder may draw from the global generator while training, as dropout does.
+            for context in (_threads(hardware.threads), borrowed_global_generator(streams("encoder"))):
+                stack.enter_context(context)
+            checkpoints = None
+            if run is not None:
+                folder = stack.enter_context(runs.opened(Path(run), fabric))
+                config = self.config() | {"data": runs.fingerprint([images, labels, *self.anchors])}
+                if runs.begin(folder, config, resume, fabric):
+                    return self._read_weights(folder)
+                checkpoints = Checkpoints(folder, training, checkpoint_steps, checkpoint_seconds)
+                if resume:
+                    checkpoints.restore()
+            stopped_by = runs.follow(training, progress or (lambda step: None), checkpoints)
             module.eval().float()
             method.finish(module)
-        self.module = module.cpu()
-        if folder is not None:
-            self.save(folder)
+            self.module = module.cpu()
+            self.epochs, self.interrupted = training.records, stopped_by is not None
+            if checkpoints is not None and fabric.is_global_zero:
+                self._write_weights(checkpoints.folder)
+        if stopped_by == signal.SIGTERM:
+            raise SystemExit(128 + signal.SIGTERM)
         return self
 
     @torch.inference_mode()
@@ -166,79 +180,72 @@ class SoftPNet:
 
     def save(self, folder: str | Path) -> None:
         """Write the configuration and the model, prototypes included."""
-        from safetensors.torch import save_file
-
-        module = self._fitted()
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        runs.write_json(folder / runs.CONFIG, self.config())
-        tensors = {f"module.{name}": value.contiguous() for name, value in module.state_dict().items()}
-        for group, images in zip(self.task.space.groups, self.anchors, strict=True):
-            tensors[f"anchors.{group.name}"] = images.contiguous()
-        temporary = folder / f"{runs.MODEL}.part"
-        save_file(tensors, temporary)
-        os.replace(temporary, folder / runs.MODEL)
+        self._fitted()
+        with RunFolder.to_write(Path(folder)) as written:
+            if EPOCHS in written:
+                raise InputError(f"{folder} already holds a run; name another folder")
+            written.write(CONFIG, to_json(self.config()))
+            self._write_weights(written)
 
     @classmethod
     def load(
         cls, folder: str | Path, *, task: Task | None = None, encoder: Encoder | None = None, origin: str | None = None
     ) -> SoftPNet:
-        """Read what `save` or a run wrote. A task or encoder that was not found by name must be handed in again;
-        `origin` is a new place of the task's file."""
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        folder = Path(folder)
-        config = runs.read_json(folder / runs.CONFIG)
-        for entry in ("task", "origin", "method", "seed", "settings", "hardware", "image_shape"):
-            if not isinstance(config, dict) or entry not in config:
-                raise InputError(f"{folder / runs.CONFIG} is damaged: it has no entry {entry!r}")
+        """Read what `save` or a run wrote. A task that is not built in, or an encoder, must be handed in again:
+        `origin` is the task's file. Nothing that the folder names is ever run."""
+        refuse_code(Path(folder))
+        stored = RunFolder(Path(folder))
+        config = runs.read_config(stored)
         if task is None:
-            if origin is None and config["origin"] is None:
+            known = config["origin"] or {"task": None, "options": {}}
+            if origin is None and known["task"] not in tasks.names():
                 raise InputError(
-                    f"the run in {folder} was made with a task built in Python ({config['task']!r}); "
-                    "pass it again: SoftPNet.load(folder, task=task)"
+                    f"the run in {folder} was made with a task of your own ({config['task']!r}); name it again, since "
+                    "code is never taken from a run folder: --task FILE, or SoftPNet.load(folder, task=task)"
                 )
-            known = config["origin"] or {"options": {}}
             task = tasks.load(origin or known["task"], known["options"])
-        model = cls(
-            task,
-            method=config["method"],
-            seed=config["seed"],
-            encoder=encoder,
-            **config["settings"],
-            **config["hardware"],
-        )
-        try:
-            tensors = load_file(folder / runs.MODEL)
-        except FileNotFoundError as error:
-            raise InputError(f"{folder} holds no trained model yet: {runs.MODEL} is missing") from error
-        except SafetensorError as error:
-            raise InputError(f"{folder / runs.MODEL} is damaged: {error}") from error
+        made = {"method": config["method"], "seed": config["seed"], **config["settings"], **config["hardware"]}
+        model = cls(task, encoder=encoder, **made)
         model.image_shape = torch.Size(config["image_shape"])
-        for group in task.space.groups:
+        return model._read_weights(stored)
+
+    def _write_weights(self, folder: RunFolder) -> None:
+        tensors = {f"module.{name}": value for name, value in self._fitted().state_dict().items()}
+        for group, images in zip(self.task.space.groups, self.anchors, strict=True):
+            tensors[f"anchors.{group.name}"] = images
+        finished = str(not self.interrupted).lower()
+        folder.write(MODEL, to_safetensors(tensors, {runs.FINISHED: finished, "epochs": json.dumps(self.epochs)}))
+
+    def _read_weights(self, folder: RunFolder) -> SoftPNet:
+        """Take the trained module and its anchors from the folder; itself."""
+        tensors, notes = from_safetensors(folder.read(MODEL), folder.path / MODEL)
+        groups = self.task.space.groups
+        for group in groups:
             stored = tensors.get(f"anchors.{group.name}")
             if stored is None or len(stored) != len(group.primitives):
                 raise InputError(
-                    f"the model in {folder} does not fit this task: it holds "
+                    f"the model in {folder.path} does not fit this task: it holds "
                     f"{'no' if stored is None else len(stored)} anchors of group {group.name!r}, "
                     f"expected {len(group.primitives)}; pass the task that it was trained with"
                 )
-        model.anchors = [tensors[f"anchors.{group.name}"] for group in task.space.groups]
+        self.anchors = [tensors[f"anchors.{group.name}"] for group in groups]
+        assert self.image_shape is not None
         with borrowed_global_generator(Streams(0)("init")):
-            encoders = model._encoders(model.image_shape)
-        method = model._method_class(task, model.settings, model.anchors)
-        model.module = method.module(encoders).eval()
-        method.finish(model.module)  # makes the places that the stored prototypes go to
+            encoders = self._encoders(self.image_shape)
+        method = self._method_class(self.task, self.settings, self.anchors)
+        self.module = method.module(encoders).eval()
+        method.finish(self.module)  # makes the places that the stored prototypes go to
         weights = {name.removeprefix("module."): t for name, t in tensors.items() if name.startswith("module.")}
         try:
-            model.module.load_state_dict(weights)
+            self.module.load_state_dict(weights)
         except RuntimeError as error:
             raise InputError(
-                f"the model in {folder} does not fit this task or encoder: {str(error).splitlines()[-1].strip()}; "
+                f"the model in {folder.path} does not fit this task or encoder: {str(error).splitlines()[-1].strip()}; "
                 "pass the encoder that it was trained with: SoftPNet.load(folder, encoder=...)"
             ) from error
-        return model
+        self.epochs = from_json(notes.get("epochs", "[]").encode(), folder.path / MODEL)
+        self.interrupted = notes.get(runs.FINISHED) != "true"
+        return self
 
     def config(self) -> dict[str, Any]:
         """The resolved configuration, as stored with a run."""
@@ -250,7 +257,8 @@ class SoftPNet:
             "settings": dataclasses.asdict(self.settings),
             "hardware": dataclasses.asdict(self.hardware),
             "image_shape": list(self.image_shape or ()),
-            "versions": runs.versions(),
+            "versions": environment.versions(),
+            "machine": environment.machine(),
         }
 
     def _encoders(self, image_shape: torch.Size) -> dict[str, nn.Module]:
@@ -284,7 +292,7 @@ class SoftPNet:
         return images.split(max(1, IMAGES_AT_ONCE // self.task.space.slots))
 
 
-@contextmanager
+@contextlib.contextmanager
 def _threads(count: int | None) -> Any:
     """Use so many threads while inside."""
     before = torch.get_num_threads()

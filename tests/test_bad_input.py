@@ -306,9 +306,7 @@ def test_rows_called_complete_for_a_label_that_none_has_are_refused():
 def test_a_file_that_is_no_cache_is_refused(tmp_path):
     path = tmp_path / "rows.safetensors"
     path.write_bytes(b"not a cache")
-    with pytest.raises(
-        InputError, match=in_order(str(path), "not a cache file", "expected safetensors with rows, labels")
-    ):
+    with pytest.raises(InputError, match=in_order(str(path), "is damaged")):
         read_rows(path)
 
 

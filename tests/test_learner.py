@@ -374,13 +374,14 @@ def test_the_model_file_holds_the_prototypes_and_the_anchors(saved):
     assert torch.equal(stored[named(stored, "anchors")], ANCHORS.images)
 
 
-def test_inference_uses_the_stored_prototypes(copied):
+def test_inference_uses_the_stored_prototypes(copied, list_again):
     """Swapping two stored prototypes swaps the concepts: nothing is computed again from the anchors."""
     before = SoftPNet.load(copied, task=adding()).predict(NOISE).probabilities
     stored = load_file(copied / "model.safetensors")
     name = named(stored, "prototypes")
     stored[name] = stored[name][[1, 0, 2]].contiguous()
     save_file(stored, copied / "model.safetensors")
+    list_again(copied)
     after = SoftPNet.load(copied, task=adding()).predict(NOISE).probabilities
     torch.testing.assert_close(after, before[..., [1, 0, 2]])
 
@@ -394,7 +395,7 @@ def test_a_user_s_encoder_must_be_handed_in_again(tmp_path):
 
 
 def test_a_task_built_in_python_must_be_handed_in_again(saved):
-    with pytest.raises(InputError, match=r"(?s)built in Python \('adding'\).*SoftPNet\.load\(folder, task=task\)"):
+    with pytest.raises(InputError, match=r"(?s)task of your own \('adding'\).*SoftPNet\.load\(folder, task=task\)"):
         SoftPNet.load(saved[0])
 
 
@@ -408,7 +409,9 @@ def test_a_task_from_a_file_is_found_again_with_its_options(tmp_path):
     task = tasks.load(str(tmp_path / "rule.py"), {"values": "3"})
     settings = {"epochs": 1, "warmup_steps": 1, "episodes": 2}
     model = SoftPNet(task, **settings).fit(IMAGES, LABELS, ANCHORS, run=tmp_path / "run")
-    loaded = SoftPNet.load(tmp_path / "run")
+    with pytest.raises(InputError, match=r"code is never taken from a run folder: --task FILE"):
+        SoftPNet.load(tmp_path / "run")
+    loaded = SoftPNet.load(tmp_path / "run", origin=str(tmp_path / "rule.py"))
     assert loaded.task.name == "from file" and loaded.task.space.sizes == (3, 3)
     assert torch.equal(loaded.predict(NOISE).probabilities, model.predict(NOISE).probabilities)
 
@@ -428,42 +431,50 @@ def test_a_task_that_is_not_the_model_s_is_refused(saved, space):
 
 
 @pytest.mark.parametrize("kept", [0, 4, 100, -10])
-def test_a_damaged_model_file_is_refused(copied, kept):
+def test_a_damaged_model_file_is_refused(copied, kept, list_again):
     path = copied / "model.safetensors"
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(InputError, match=r"(?s)model\.safetensors.*damaged"):
-        SoftPNet.load(copied, task=adding())
+    for forged in (False, True):
+        if forged:
+            list_again(copied)
+        with pytest.raises(InputError, match=r"(?s)model\.safetensors.*damaged"):
+            SoftPNet.load(copied, task=adding())
 
 
 @pytest.mark.parametrize("missing", ["anchors", "prototypes"])
-def test_a_model_file_that_lacks_a_tensor_is_refused(copied, missing):
+def test_a_model_file_that_lacks_a_tensor_is_refused(copied, missing, list_again):
     stored = load_file(copied / "model.safetensors")
     del stored[named(stored, missing)]
     save_file(stored, copied / "model.safetensors")
+    list_again(copied)
     with pytest.raises(InputError):
         SoftPNet.load(copied, task=adding())
 
 
 @pytest.mark.parametrize("text", ["", '{"task": ', "\x00\x01", "{}", "[]", "null"])
-def test_a_damaged_configuration_is_refused(copied, text):
+def test_a_damaged_configuration_is_refused(copied, text, list_again):
     (copied / "config.json").write_text(text)
-    with pytest.raises(InputError, match=r"(?s)config\.json.*damaged"):
-        SoftPNet.load(copied, task=adding())
+    for forged in (False, True):
+        if forged:
+            list_again(copied)
+        with pytest.raises(InputError, match=r"(?s)config\.json.*damaged"):
+            SoftPNet.load(copied, task=adding())
 
 
-def test_a_configuration_that_lacks_an_entry_is_refused(copied):
+def test_a_configuration_that_lacks_an_entry_is_refused(copied, list_again):
     config = json.loads((copied / "config.json").read_text())
     for missing in ("origin", "method", "seed", "settings", "hardware", "image_shape"):
         (copied / "config.json").write_text(json.dumps({k: v for k, v in config.items() if k != missing}))
+        list_again(copied)
         with pytest.raises(InputError, match=missing):
             SoftPNet.load(copied)
 
 
 def test_a_missing_model_or_folder_is_refused(copied):
     (copied / "model.safetensors").unlink()
-    with pytest.raises(InputError, match=r"no trained model yet: model\.safetensors is missing"):
+    with pytest.raises(InputError, match=r"model\.safetensors is missing, although the manifest lists it"):
         SoftPNet.load(copied, task=adding())
-    with pytest.raises(InputError, match=r"not a run folder: config\.json is missing"):
+    with pytest.raises(InputError, match=r"not a run folder: manifest\.sha256 is missing"):
         SoftPNet.load(copied / "nowhere", task=adding())
 
 
@@ -475,6 +486,7 @@ def test_a_run_folder_holds_the_configuration_the_epochs_and_the_model(saved):
     assert sorted(path.name for path in folder.iterdir()) == [
         "config.json",
         "epochs.jsonl",
+        "manifest.sha256",
         "model.safetensors",
     ]
     config = json.loads((folder / "config.json").read_text())
@@ -498,7 +510,7 @@ def test_a_run_folder_holds_the_configuration_the_epochs_and_the_model(saved):
 
 def test_a_folder_that_holds_a_run_is_refused_and_left_alone(copied):
     before = {path.name: path.read_bytes() for path in copied.iterdir()}
-    with pytest.raises(InputError, match="already holds a run; name another folder or remove it"):
+    with pytest.raises(InputError, match="already holds a run; resume it, name another folder or remove it"):
         fitted(run=copied)
     assert {path.name: path.read_bytes() for path in copied.iterdir()} == before
 
@@ -516,7 +528,7 @@ def test_the_configuration_and_finished_epochs_are_on_disk_while_training(tmp_pa
         )
 
     fitted(run=tmp_path / "run", epochs=3, progress=look)  # two steps per epoch
-    assert seen[-6:] == [(True, 0), (True, 0), (True, 1), (True, 1), (True, 2), (True, 2)]
+    assert seen[-6:] == [(True, 0), (True, 1), (True, 1), (True, 2), (True, 2), (True, 3)]
 
 
 def test_ctrl_c_stops_after_the_step_and_saves_what_was_learned(tmp_path):

@@ -69,7 +69,7 @@ def test_with_a_full_cache_the_soft_target_is_the_exact_tempered_marginal(genera
     everything = task.space.all()
     for epoch in range(3):  # the first draw, and later encounters
         query = Query(torch.arange(6), labels, log_p, epoch, gamma)
-        candidates, _ = source.candidates(state, query, generator)
+        candidates, state, _ = source.candidates(state, query, generator)
         weights = targets.weights(targets.scores(log_p, candidates.rows), candidates.valid, gamma)
         found = targets.soft_target(candidates.rows, weights, h=3)
         for b, label in enumerate(labels):

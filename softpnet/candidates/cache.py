@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 from softpnet.candidates.scoring import shared_scores, table_lines, top_rows
 from softpnet.errors import InputError, TaskError
 from softpnet.labels import find_labels, unique_labels
+from softpnet.storage import digest, from_safetensors, read_plain, to_safetensors, write_whole
 from softpnet.targets import scores
 from softpnet.task import Rows, Task
 
@@ -114,31 +115,36 @@ class Cache:
         return where, valid
 
     def save(self, path: Path) -> None:
-        """Write rows, labels and which labels are complete as safetensors."""
-        from safetensors.torch import save_file
-
-        save_file(
-            {
-                "rows": self.rows.contiguous(),
-                "labels": self.task.label(self.rows.long()).contiguous(),
-                "complete": self.labels[self.complete].contiguous(),
-            },
-            path,
-        )
+        """Write rows, labels and which labels are complete as safetensors, and its sha256 beside it."""
+        stored = {
+            "rows": self.rows,
+            "labels": self.task.label(self.rows.long()),
+            "complete": self.labels[self.complete],
+        }
+        data = to_safetensors(stored, {})
+        _sum_file(path).unlink(missing_ok=True)  # the old one's; between the two writes the rule alone vouches
+        write_whole(path, data)
+        write_whole(_sum_file(path), f"{digest(data)}  {path.name}\n".encode())
 
 
 def read_rows(path: Path) -> Rows:
-    """Rows written by `Cache.save` or by anyone; a Cache made of them verifies every one."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
+    """Rows written by `Cache.save` or by anyone; a Cache made of them verifies every one by the rule."""
     try:
-        stored = load_file(path)
-        return Rows(stored["rows"], stored["complete"], stored["labels"])
-    except (SafetensorError, KeyError, OSError) as error:
-        raise InputError(
-            f"{path} is not a cache file ({error}); expected safetensors with rows, labels, complete"
-        ) from error
+        data = read_plain(path)
+        sum_file = read_plain(_sum_file(path)) if _sum_file(path).exists() else None
+    except FileNotFoundError as error:
+        raise InputError(f"there is no cache file {path}") from error
+    if sum_file is not None and sum_file != f"{digest(data)}  {path.name}\n".encode():
+        raise InputError(f"{path} is damaged: its sha256 is not the one in {_sum_file(path).name}; make it again")
+    stored, _ = from_safetensors(data, path)
+    lacking = [name for name in ("rows", "complete", "labels") if name not in stored]
+    if lacking:
+        raise InputError(f"{path} is not a cache file: it has no {lacking[0]}; expected rows, labels, complete")
+    return Rows(stored["rows"], stored["complete"], stored["labels"])
+
+
+def _sum_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
 
 
 def _verify(task: Task, given: Rows, rows: Tensor) -> None:

@@ -33,7 +33,7 @@ class KBest:
             warn_of_unseen(self.task, unique_labels(self.task.label(rows.long()))[0], labels)
         return {}
 
-    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
+    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
         rows = most_probable(query.log_p, self.task.space.sizes, self.settings.pool)  # [B, T, k]
         fits = self.task.satisfies(rows, query.labels)  # [B, T]
         # The pool is in order, so the first K survivors are the best K: the j-th stands where the count reaches j.
@@ -43,7 +43,7 @@ class KBest:
         valid = place < rows.shape[1]
         place = place.clamp_max(rows.shape[1] - 1)
         chosen = rows.gather(1, place[..., None].expand(-1, -1, rows.shape[2]))
-        return Candidates(chosen, valid), {"found": float(valid.any(1).float().mean())}
+        return Candidates(chosen, valid), state, {"found": float(valid.any(1).float().mean())}
 
 
 def most_probable(log_p: Tensor, sizes: Sequence[int], pool: int) -> Tensor:

@@ -24,11 +24,11 @@ class Listed:
         found = find_labels(self.cache.labels, labels)
         return (found >= 0) & self.cache.complete[found.clamp_min(0)]
 
-    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
+    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
         label = find_labels(self.cache.labels, query.labels)
         everything = int(self.cache.counts[label].max())
         rows, valid = self.cache.draw(label, query.log_p, everything, self.settings.kept, generator)
-        return Candidates(rows, valid), {}
+        return Candidates(rows, valid), state, {}
 
 
 class ListedOrKBest:
@@ -40,7 +40,7 @@ class ListedOrKBest:
     def start(self, labels: Tensor) -> State:
         return self.kbest.start(labels)  # all of them, so that an error names the examples' own ids
 
-    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
+    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
         has = self.listed.has(query.labels)
         kept, k = self.listed.settings.kept, query.log_p.shape[1]
         rows = torch.zeros(len(has), kept, k, dtype=torch.int64)
@@ -49,8 +49,8 @@ class ListedOrKBest:
         for source, served in ((self.listed, has), (self.kbest, ~has)):
             if served.any():
                 part = query._replace(ids=query.ids[served], labels=query.labels[served], log_p=query.log_p[served])
-                found, part_info = source.candidates(state, part, generator)
+                found, _, part_info = source.candidates(state, part, generator)
                 width = found.rows.shape[1]
                 rows[served, :width], valid[served, :width] = found.rows, found.valid
                 info |= part_info
-        return Candidates(rows, valid), info
+        return Candidates(rows, valid), state, info

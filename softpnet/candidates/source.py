@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from softpnet.targets import Candidates
 
 State = dict[str, Tensor]
-"""What a source must remember, by example id; empty for sources that remember nothing."""
+"""What a source must remember, by example id; empty for sources that remember nothing. Never changed in place."""
 
 Info = dict[str, float]
 """Diagnostics of one step."""
@@ -30,6 +30,6 @@ class CandidateSource(Protocol):
         """State before the first step for examples with these labels `[N]`; raises where a label is infeasible."""
         ...
 
-    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
-        """Candidates of the queried examples; what their next encounter needs is written into `state`."""
+    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
+        """Candidates of the queried examples, and the state for the next step."""
         ...

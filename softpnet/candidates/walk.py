@@ -36,33 +36,33 @@ class CacheWalk:
             "valid": torch.zeros(len(labels), kept, dtype=torch.bool),
         }
 
-    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
+    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
         ids, log_p = query.ids, query.log_p
+        label, rows, valid = (state[name][ids] for name in ("label", "rows", "valid"))  # [B], [B, K, k], [B, K]
         new = ~state["started"][ids]
         info: Info = {}
         if new.any():
             settings = self.settings
-            rows, valid = self.cache.draw(
-                state["label"][ids[new]], log_p[new], settings.kept * settings.draw_factor, settings.kept, generator
+            rows[new], valid[new] = self.cache.draw(
+                label[new], log_p[new], settings.kept * settings.draw_factor, settings.kept, generator
             )
-            state["rows"][ids[new]], state["valid"][ids[new]] = rows, valid
-            state["started"][ids[new]] = True
         # A set that already holds every cached row of its label has nowhere to go: walking it could only lose rows.
-        free = ~new & (self.cache.counts[state["label"][ids]] > self.settings.kept)
+        free = ~new & (self.cache.counts[label] > self.settings.kept)
         if query.epoch % self.settings.walk_every == 0 and free.any():
-            walking = ids[free]
-            rows, proposed, moved = metropolis(state["rows"][walking], log_p[free], self.move, query.gamma, generator)
-            state["rows"][walking] = rows
+            rows[free], proposed, moved = metropolis(rows[free], log_p[free], self.move, query.gamma, generator)
             info["acceptance"] = float(moved.sum() / proposed.sum().clamp_min(1))
-        rows, valid = state["rows"][ids], state["valid"][ids]
+        state = state | {
+            "started": state["started"].index_fill(0, ids, True),
+            "rows": state["rows"].index_copy(0, ids, rows),
+            "valid": state["valid"].index_copy(0, ids, valid),
+        }
         corrupt = self.task.corrupt
         if corrupt is not None:
             wrong = query.labels == corrupt.label
-            rows = rows.clone()
             rows[wrong] = corrupt.apply(rows[wrong], generator)
         valid = valid & ~repeated(self.task.space.keys(rows))
         info["distinct"] = float(valid.sum(1).float().mean())
-        return Candidates(rows, valid), info
+        return Candidates(rows, valid), state, info
 
 
 def metropolis(

@@ -33,6 +33,13 @@ class Train:
     """An option of the task, as in `--option support=train`; may be given several times."""
     out: Path | None = None
     """Folder for the run; a new one under runs/ unless given."""
+    resume: bool = False
+    """Go on with the run in that folder (unless given, the last one of this task, method and seed) from its last
+    checkpoint, to the same bits; without one, begin."""
+    checkpoint_seconds: float = 60.0
+    """Seconds between two checkpoints."""
+    checkpoint_steps: int | None = None
+    """Steps between two checkpoints, beside the seconds."""
     pictures: bool = True
     """Draw what was learned."""
     settings: tyro.conf.OmitArgPrefixes[Settings] = field(default_factory=Settings)
@@ -49,9 +56,9 @@ class Train:
 
     def train(self, task: Task) -> int:
         from softpnet.cli.display import Display, show_metrics
-        from softpnet.experiments.judge import draw, judge, make_data
+        from softpnet.experiments.judge import judge, make_data
         from softpnet.learner import SoftPNet
-        from softpnet.training.run import free_run_folder
+        from softpnet.training.folder import free_run_folder, last_run_folder
         from softpnet.training.streams import Streams
 
         model = SoftPNet(
@@ -62,15 +69,26 @@ class Train:
             **dataclasses.asdict(self.hardware),
         )
         data = make_data(task, Streams(self.seed))
-        folder = self.out or free_run_folder(Path("runs"), f"{task.name}-{self.method}-seed{self.seed}")
+        name_folder = last_run_folder if self.resume else free_run_folder
+        folder = self.out or name_folder(Path("runs"), f"{task.name}-{self.method}-seed{self.seed}")
         with Display(model) as display:
-            model.fit(data.train.images, data.train.labels, data.anchors, run=folder, progress=display.update)
+            model.fit(
+                data.train.images,
+                data.train.labels,
+                data.anchors,
+                run=folder,
+                resume=self.resume,
+                checkpoint_seconds=self.checkpoint_seconds,
+                checkpoint_steps=self.checkpoint_steps,
+                progress=display.update,
+            )
         if model.is_main_process:
-            show_metrics(task, judge(model, data, folder), folder)
-            if self.pictures:
-                draw(model, data, folder)
+            show_metrics(task, judge(model, data, folder, self.pictures), folder)
         if model.interrupted and model.is_main_process:
-            print(f"stopped after {len(model.epochs)} of {model.settings.epochs} epochs; what was learned is saved")
+            print(
+                f"stopped after {len(model.epochs)} of {model.settings.epochs} epochs; what was learned is saved, "
+                f"and the same command with --out {folder} --resume goes on"
+            )
         return INTERRUPTED if model.interrupted else 0
 
 

@@ -9,16 +9,23 @@ import torch
 from torch import Tensor
 
 from softpnet.errors import InputError
+from softpnet.storage import refuse_code
+
+PIXEL_LIMIT = 50_000_000
+"""A small file can claim to be a huge image; beyond this none is decoded."""
 
 
 def read_images(paths: Sequence[Path], slots: int, shape: Sequence[int], resize: bool = False) -> Tensor:
     """Image files, `slots` per example in turn, or one .npy array -> float32 `[N, n, C, H, W]` in [0, 1]."""
     import numpy
 
+    for path in paths:
+        refuse_code(path)
     if len(paths) == 1 and paths[0].suffix == ".npy":
         try:
-            return torch.from_numpy(numpy.load(paths[0], allow_pickle=False))
-        except (OSError, ValueError, TypeError) as error:
+            # Mapped first, so that a header that claims more than the file holds takes no memory.
+            return torch.from_numpy(numpy.array(numpy.load(paths[0], allow_pickle=False, mmap_mode="r")))
+        except (OSError, ValueError, TypeError, SyntaxError) as error:
             raise InputError(f"{paths[0]} cannot be read as an array of numbers: {error}") from error
     if not paths or len(paths) % slots:
         raise InputError(f"{len(paths)} image files were given; expected a multiple of the {slots} slots of an example")
@@ -34,6 +41,8 @@ def _read(path: Path, shape: Sequence[int], resize: bool) -> Tensor:
         raise InputError(f"the model reads {channels} channels, which no image file has; give a .npy array instead")
     try:
         with Image.open(path) as file:
+            if file.width * file.height > PIXEL_LIMIT:
+                raise ValueError(f"its {file.width}x{file.height} pixels are more than {PIXEL_LIMIT:,}")
             whole: Image.Image = file
             if file.mode.startswith("I"):  # 16 bits per pixel, which convert would cut off at 255
                 whole = Image.fromarray((numpy.asarray(file) // 257).astype(numpy.uint8))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,11 +11,12 @@ import torch
 from torch import Generator
 
 from softpnet.errors import InputError, TaskError
-from softpnet.experiments import pictures
+from softpnet.experiments.pictures import curves, learned
 from softpnet.learner import SoftPNet
 from softpnet.prototypes import squared_distances
+from softpnet.storage import digest, to_json
 from softpnet.task import Data, Task
-from softpnet.training import run as runs
+from softpnet.training.folder import METRICS, MODEL, RunFolder
 
 
 def scores(model: SoftPNet, data: Data) -> dict[str, dict[str, float]]:
@@ -22,19 +24,23 @@ def scores(model: SoftPNet, data: Data) -> dict[str, dict[str, float]]:
     return {name: model.score(*examples) for name, examples in data.tests.items()}
 
 
-def judge(model: SoftPNet, data: Data, folder: Path) -> dict[str, dict[str, float]]:
-    """Score the model and write the final metrics into its run folder."""
-    found = scores(model, data)
-    epochs = [epoch["seconds"] for epoch in model.epochs]
-    runs.write_json(
-        folder / runs.METRICS,
-        {
+def judge(model: SoftPNet, data: Data, run: Path, pictures: bool) -> dict[str, dict[str, float]]:
+    """Score the model, and write the final metrics and what it learned into its run folder."""
+    with RunFolder.to_write(run) as folder, tempfile.TemporaryDirectory() as scratch:
+        found = scores(model, data)
+        epochs = [epoch["seconds"] for epoch in model.epochs]
+        metrics = {
             "epochs": len(epochs),
             "interrupted": model.interrupted,
             "seconds_per_epoch": statistics.median(epochs) if epochs else None,
+            "model_sha256": digest(folder.read(MODEL)),
             "tests": found,
-        },
-    )
+        }
+        folder.write(METRICS, to_json(metrics))
+        if pictures:
+            draw(model, data, Path(scratch))
+            for picture in sorted(Path(scratch).iterdir()):
+                folder.write(picture.name, picture.read_bytes())
     return found
 
 
@@ -51,7 +57,7 @@ def draw(model: SoftPNet, data: Data, folder: Path) -> None:
         true = None if examples.concepts is None else space.primitives(examples.concepts)[g].flatten()
         shown = torch.ones_like(predicted, dtype=torch.bool) if true is None else true >= 0
         anchors = model.anchors[g]  # [P, C, H, W]
-        pictures.learned(
+        learned(
             folder / (f"learned-{group.name}.png" if len(space.groups) > 1 else "learned.png"),
             anchors=anchors if anchors.shape[1] in (1, 3) else anchors.mean(1, keepdim=True),
             names=group.primitive_names,
@@ -63,7 +69,7 @@ def draw(model: SoftPNet, data: Data, folder: Path) -> None:
             seed=model.seed,
         )
     if model.epochs:
-        pictures.curves(folder / "curves.png", model.epochs)
+        curves(folder / "curves.png", model.epochs)
 
 
 def make_data(task: Task, streams: Callable[[str], Generator]) -> Data:

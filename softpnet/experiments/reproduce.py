@@ -13,7 +13,8 @@ from typing import Any
 
 from softpnet.errors import TrainingError
 from softpnet.experiments.rows import Row
-from softpnet.training import run as runs
+from softpnet.storage import read_json, write_json
+from softpnet.training.folder import CONFIG, EPOCHS, METRICS, RunFolder
 
 SHOWN = ("concept_accuracy", "primitive_accuracy", "label_accuracy", "label_f1")
 
@@ -49,14 +50,15 @@ def _run(row: Row, seed: int, records: Path) -> None:
         if done.returncode != 0:
             raise TrainingError(f"{' '.join(row.command(seed))} ended with {done.returncode}: {done.stderr[-2000:]}")
         record: dict[str, Any] = {"row": row.name, "command": " ".join(["softpnet", *row.command(seed)])}
-        record |= runs.read_json(folder / runs.CONFIG) | runs.read_json(folder / runs.METRICS)
-        record["curve"] = [json.loads(line) for line in (folder / runs.EPOCHS).read_text().splitlines()]
-    runs.write_json(record_path(records, row, seed), record)
+        run = RunFolder(folder)
+        record |= json.loads(run.read(CONFIG)) | json.loads(run.read(METRICS))
+        record["curve"] = [json.loads(line) for line in run.read(EPOCHS).splitlines()]
+    write_json(record_path(records, row, seed), record)
 
 
 def read_records(row: Row, records: Path) -> list[dict[str, Any]]:
     paths = [record_path(records, row, seed) for seed in row.seeds]
-    return [runs.read_json(path) for path in paths if path.exists()]
+    return [read_json(path) for path in paths if path.exists()]
 
 
 def write_up(rows: Sequence[Row], records: Path) -> str:

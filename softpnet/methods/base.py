@@ -31,7 +31,8 @@ class Clock(NamedTuple):
 class Method(ABC):
     """Makes the module and turns a batch into a loss; the loop alone calls backward and steps the optimiser.
 
-    What evolves beside the weights is the state, a dict of tensors that `start` returns and `loss` updates.
+    What evolves beside the weights is the state, a dict of tensors that `start` makes and `loss` returns anew, never
+    changed in place: a checkpoint between two steps holds all of it.
     """
 
     columns: ClassVar[tuple[str, ...]] = ()
@@ -59,8 +60,8 @@ class Method(ABC):
     @abstractmethod
     def loss(
         self, module: nn.Module, state: dict[str, Tensor], batch: Batch, clock: Clock, streams: Streams
-    ) -> tuple[Tensor, dict[str, float]]:
-        """Loss of one step and its diagnostics."""
+    ) -> tuple[Tensor, dict[str, Tensor], dict[str, float]]:
+        """Loss of one step, the state for the next one, and diagnostics."""
 
     def finish(self, module: Reader) -> None:
         """Make the module, in evaluation mode, ready for inference."""

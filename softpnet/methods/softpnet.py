@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from softpnet import losses, schedules, targets
 from softpnet.augment import augment
 from softpnet.candidates.choose import choose_source
-from softpnet.candidates.source import CandidateSource, Query
+from softpnet.candidates.source import CandidateSource, Query, State
 from softpnet.methods import base
 from softpnet.methods.base import Batch, Clock, Streams
 from softpnet.prototypes import PrototypeNetwork
@@ -29,7 +29,7 @@ class Method(base.Method):
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
         return PrototypeNetwork(self.task.space, encoders)
 
-    def start(self, labels: Tensor, streams: Streams) -> dict[str, Tensor]:
+    def start(self, labels: Tensor, streams: Streams) -> State:
         self.source = choose_source(self.task, self.settings, streams("cache"))
         return self.source.start(labels)
 
@@ -38,8 +38,8 @@ class Method(base.Method):
         return self.prototypical(module(images, anchors).anchors, streams)
 
     def loss(
-        self, module: nn.Module, state: dict[str, Tensor], batch: Batch, clock: Clock, streams: Streams
-    ) -> tuple[Tensor, dict[str, float]]:
+        self, module: nn.Module, state: State, batch: Batch, clock: Clock, streams: Streams
+    ) -> tuple[Tensor, State, dict[str, float]]:
         settings = self.settings
         gamma = schedules.exponential(settings.gamma, settings.gamma_decay, settings.gamma_floor)(clock.epoch)
         weight = schedules.ramp(settings.weight, settings.weight_delay, settings.weight_ramp)(clock.epoch)
@@ -52,22 +52,22 @@ class Method(base.Method):
         reading = module(images, anchors)
         with torch.no_grad():
             clean = module(batch.images, anchors).log_p if views else reading.log_p.detach()
-            target, info = self.target(state, batch, clean, clock, gamma, streams("walk"))
+            target, state, info = self.target(state, batch, clean, clock, gamma, streams("walk"))
 
         proto = self.prototypical(reading.anchors, streams)
         kl = losses.kl(target, reading.log_p)
         info |= {"loss_proto": proto.item(), "loss_kl": kl.item(), "gamma": gamma, "weight": weight}
-        return proto + weight * kl, info
+        return proto + weight * kl, state, info
 
     def target(
-        self, state: dict[str, Tensor], batch: Batch, log_p: Tensor, clock: Clock, gamma: float, generator: Generator
-    ) -> tuple[Tensor, dict[str, float]]:
+        self, state: State, batch: Batch, log_p: Tensor, clock: Clock, gamma: float, generator: Generator
+    ) -> tuple[Tensor, State, dict[str, float]]:
         """The soft target `[B, k, h]` of a batch, from candidates scored by log p `[B, k, h]`."""
         query = Query(batch.ids.cpu(), batch.labels.cpu(), log_p.cpu(), clock.epoch, gamma)
-        candidates, info = self.source.candidates(state, query, generator)
+        candidates, state, info = self.source.candidates(state, query, generator)
         scores = targets.scores(query.log_p, candidates.rows)  # [B, K]
         weights = targets.weights(scores, candidates.valid, gamma if self.settings.target == "soft" else 0.0)
-        return targets.soft_target(candidates.rows, weights, self.task.space.h).to(log_p.device), dict(info)
+        return targets.soft_target(candidates.rows, weights, self.task.space.h).to(log_p.device), state, info
 
     def prototypical(self, embedded: list[Tensor], streams: Streams) -> Tensor:
         """Mean over groups of the episodic loss of the embedded anchors `[A, P, D]`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -45,8 +46,15 @@ def load(name: str, options: Mapping[str, Any] | None = None) -> Task:
         raise TaskError(
             f"`task` in {name} is {type(made).__name__}, expected a softpnet.Task or a function that makes one"
         )
-    where = name if name in names() else str(Path(name).resolve())  # a run is read from other folders too
-    return dataclasses.replace(made, origin={"task": where, "options": given})
+    return dataclasses.replace(made, origin={**_source(name), "options": given})
+
+
+def _source(name: str) -> dict[str, str]:
+    """Where a task comes from: its name, or its file and what that held."""
+    if name in names():
+        return {"task": name}
+    path = Path(name).resolve()  # a run is read from other folders too
+    return {"task": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
 def _make(name: str, make: Any, options: Mapping[str, Any]) -> Any:

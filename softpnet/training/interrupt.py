@@ -1,10 +1,10 @@
-"""Ctrl-C asks for a stop after the current step; a second one stops at once."""
+"""Ctrl-C and SIGTERM ask for a stop after the current step; a second Ctrl-C stops at once."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -12,24 +12,29 @@ from types import FrameType
 
 @dataclass
 class Stop:
-    requested: bool = False
+    signal: int | None = None
+
+    @property
+    def requested(self) -> bool:
+        return self.signal is not None
 
 
 @contextmanager
-def graceful_interrupt() -> Iterator[Stop]:
-    """While inside, SIGINT only sets `requested`; signals belong to the main thread, elsewhere nothing changes."""
+def graceful_stop(signals: Sequence[int]) -> Iterator[Stop]:
+    """While inside, these signals are only noted; they belong to the main thread, elsewhere nothing changes."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if stop.requested:
+        if stop.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
-        stop.requested = True
+        stop.signal = number
 
-    before = signal.signal(signal.SIGINT, handle)
+    before = {number: signal.signal(number, handle) for number in signals}
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
@@ -41,80 +41,111 @@ class Progress:
         return {"epoch": self.epoch + 1, **self.means, "seconds": self.seconds}
 
 
-def train(
-    method: Method,
-    module: nn.Module,
-    images: Tensor,
-    labels: Tensor,
-    settings: Settings,
-    streams: Streams,
-    fabric: Fabric,
-) -> Iterator[Progress]:
-    """Train the module in place on images `[N, n, C, H, W]` and labels; one item per step.
+@dataclass
+class Position:
+    """How far a run has come: steps made in the warm-up, whole epochs, steps and sums of the epoch under way."""
 
-    Labels that cannot be trained on raise at once, before the first item is asked for.
+    warmup: int = 0
+    epoch: int = 0
+    step: int = 0
+    seconds: float = 0.0
+    sums: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, info: dict[str, float]) -> None:
+        for name, value in info.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+            self.counts[name] = self.counts.get(name, 0) + 1
+
+    def means(self) -> dict[str, float]:
+        return {name: self.sums[name] / self.counts[name] for name in self.sums}
+
+
+class Training:
+    """All that evolves while a module is trained in place on images `[N, n, C, H, W]` and labels.
+
+    Labels that cannot be trained on raise at once. Between two steps of `steps()` everything that the next step
+    depends on is in the attributes, from where `checkpoint.py` takes it.
 
     With several processes each owns the examples whose id is its rank modulo their number, and so their state.
     """
-    optimiser = torch.optim.Adam(
-        module.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, foreach=True
-    )
-    model, optimiser = fabric.setup(module, optimiser)
-    state = method.start(labels, streams)
-    return _steps(method, model, optimiser, state, images, labels, settings, streams, fabric)
 
+    def __init__(
+        self,
+        method: Method,
+        module: nn.Module,
+        images: Tensor,
+        labels: Tensor,
+        settings: Settings,
+        streams: Streams,
+        fabric: Fabric,
+    ) -> None:
+        self.method, self.module, self.settings, self.streams, self.fabric = method, module, settings, streams, fabric
+        self.images, self.labels = images, labels
+        self.adam = torch.optim.Adam(
+            module.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, foreach=True
+        )
+        self.model, self.optimiser = fabric.setup(module, self.adam)
+        self.state = method.start(labels, streams)
+        own = torch.arange(fabric.global_rank, len(labels), fabric.world_size)
+        self.own = own[: len(labels) // fabric.world_size]  # every process makes the same number of steps
+        self.order = self.own  # of the epoch under way
+        self.at = Position()
+        self.records: list[dict[str, float]] = []  # of the epochs that are done
 
-def _steps(
-    method: Method,
-    model: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    state: dict[str, Tensor],
-    images: Tensor,
-    labels: Tensor,
-    settings: Settings,
-    streams: Streams,
-    fabric: Fabric,
-) -> Iterator[Progress]:
-    learning_rate = halving(settings.learning_rate, settings.halve_every)
-    own = torch.arange(fabric.global_rank, len(labels), fabric.world_size)
-    own = own[: len(labels) // fabric.world_size]  # every process makes the same number of steps
-    model.train()
+    def steps(self) -> Iterator[Progress]:
+        """Train, from wherever the run stands; one item per step."""
+        self.model.train()
+        yield from self._warm_up()
+        while self.at.epoch < self.settings.epochs:
+            yield from self._epoch()
 
-    def update(loss: Tensor, where: str) -> None:
-        if any_process(fabric, not torch.isfinite(loss)):
+    def _warm_up(self) -> Iterator[Progress]:
+        settings, at = self.settings, self.at
+        began = time.perf_counter()
+        while at.warmup < settings.warmup_steps and at.epoch == at.step == 0:
+            chosen = torch.randint(len(self.own), (settings.warmup_examples,), generator=self.streams("warm-up"))
+            loss = self.method.warm_up(self.model, self._images(self.own[chosen]), self.streams)
+            if loss is None:
+                break
+            self._update(loss, f"warm-up step {at.warmup + 1}, on the anchors alone")
+            at.warmup += 1
+            seconds = time.perf_counter() - began
+            yield Progress(0, settings.epochs, at.warmup - 1, settings.warmup_steps, {}, seconds, warming_up=True)
+
+    def _epoch(self) -> Iterator[Progress]:
+        settings, at = self.settings, self.at
+        if at.step == 0:
+            self.order = self.own[torch.randperm(len(self.own), generator=self.streams("batches"))]
+        for group in self.adam.param_groups:
+            group["lr"] = halving(settings.learning_rate, settings.halve_every)(at.epoch)
+        batches = self.order.split(settings.batch_size)
+        began = time.perf_counter() - at.seconds
+        for ids in batches[at.step :]:
+            batch = Batch(self._images(ids), self.labels[ids].to(self.fabric.device), ids)
+            clock = Clock(at.epoch, at.step)
+            loss, state, info = self.method.loss(self.model, self.state, batch, clock, self.streams)
+            self._update(loss, f"epoch {at.epoch + 1}, step {at.step + 1}, on the batch of examples {ids.tolist()}")
+            self.state = state
+            at.add(info)
+            at.step, at.seconds = at.step + 1, time.perf_counter() - began
+            done = Progress(clock.epoch, settings.epochs, clock.step, len(batches), at.means(), at.seconds)
+            if done.epoch_done:
+                self.records.append(done.record())
+                self.at = dataclasses.replace(Position(), warmup=at.warmup, epoch=at.epoch + 1)
+            yield done
+
+    def _images(self, ids: Tensor) -> Tensor:
+        return self.images[ids].to(self.fabric.device)
+
+    def _update(self, loss: Tensor, where: str) -> None:
+        if any_process(self.fabric, not torch.isfinite(loss)):
             raise TrainingError(
                 f"the loss is {loss.item()} in {where}; lower learning_rate or weight, or look at these examples"
             )
-        optimiser.zero_grad()
-        fabric.backward(loss)
-        optimiser.step()
-
-    began = time.perf_counter()
-    for step in range(settings.warmup_steps):
-        ids = own[torch.randint(len(own), (settings.warmup_examples,), generator=streams("warm-up"))]
-        loss = method.warm_up(model, images[ids].to(fabric.device), streams)
-        if loss is None:
-            break
-        update(loss, f"warm-up step {step + 1}, on the anchors alone")
-        seconds = time.perf_counter() - began
-        yield Progress(0, settings.epochs, step, settings.warmup_steps, {}, seconds, warming_up=True)
-
-    for epoch in range(settings.epochs):
-        began = time.perf_counter()
-        for group in optimiser.param_groups:
-            group["lr"] = learning_rate(epoch)
-        batches = own[torch.randperm(len(own), generator=streams("batches"))].split(settings.batch_size)
-        sums: dict[str, float] = defaultdict(float)
-        counts: dict[str, int] = defaultdict(int)
-        for step, ids in enumerate(batches):
-            batch = Batch(images[ids].to(fabric.device), labels[ids].to(fabric.device), ids)
-            loss, info = method.loss(model, state, batch, Clock(epoch, step), streams)
-            update(loss, f"epoch {epoch + 1}, step {step + 1}, on the batch of examples {ids.tolist()}")
-            for name, value in info.items():
-                sums[name] += value
-                counts[name] += 1
-            means = {name: sums[name] / counts[name] for name in sums}
-            yield Progress(epoch, settings.epochs, step, len(batches), means, time.perf_counter() - began)
+        self.optimiser.zero_grad()
+        self.fabric.backward(loss)
+        self.optimiser.step()
 
 
 def any_process(fabric: Fabric, flag: bool) -> bool:

@@ -1,80 +1,131 @@
-"""The run folder: what was asked for, what happened, what came out. JSON and safetensors only."""
+"""A run: training in a folder, with checkpoints, that can be stopped at any time and gone on with."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-import platform
-import subprocess
-from importlib.metadata import PackageNotFoundError, version
+import signal
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from softpnet.errors import InputError
+from softpnet.storage import from_json, from_safetensors, refuse_code, to_json
+from softpnet.training.checkpoint import Checkpoints
+from softpnet.training.environment import differences
+from softpnet.training.folder import CONFIG, EPOCHS, MODEL, RunFolder
+from softpnet.training.interrupt import graceful_stop
+from softpnet.training.loop import Progress, Training, any_process
 
-CONFIG, EPOCHS, METRICS, MODEL = "config.json", "epochs.jsonl", "metrics.json", "model.safetensors"
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+    from torch import Tensor
 
+SAME = ("task", "method", "seed", "settings", "image_shape", "data")
+"""Entries of the configuration that a run keeps for all its life."""
 
-def new_run_folder(path: Path) -> Path:
-    """Make a folder for a new run; one that already holds a run is refused."""
-    if (path / CONFIG).exists():
-        raise InputError(f"{path} already holds a run; name another folder or remove it")
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{path} cannot be a run folder: {error.strerror}; name another one") from error
-    return path
-
-
-def free_run_folder(parent: Path, name: str) -> Path:
-    """`parent/name`, or the first free `parent/name-2`, `-3`, ..."""
-    candidates = [parent / name] + [parent / f"{name}-{i}" for i in range(2, 10_000)]
-    return next(path for path in candidates if not path.exists())
+FINISHED = "finished"
+"""Note in a model file: whether the run had come to its end."""
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write the whole file or nothing."""
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n")
-    os.replace(temporary, path)
+@contextmanager
+def opened(path: Path, fabric: Fabric) -> Iterator[RunFolder]:
+    """The run's folder; of several processes only the first one owns it, and the others see it once that is so."""
+    refuse_code(path)
+    if fabric.is_global_zero:
+        with RunFolder.to_write(path) as folder:
+            fabric.barrier()
+            yield folder
+            fabric.barrier()
+    else:
+        fabric.barrier()
+        yield RunFolder(path)
+        fabric.barrier()
 
 
-def read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise InputError(f"{path.parent} is not a run folder: {path.name} is missing") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is damaged: {error}") from error
+def begin(folder: RunFolder, config: dict[str, Any], resume: bool, fabric: Fabric) -> bool:
+    """Write the configuration of a new run, or hold it against the one that is there; True if that run is finished."""
+    there = CONFIG in folder
+    fabric.barrier()  # all have looked before the first one writes
+    if not there:
+        if fabric.is_global_zero:
+            folder.write(CONFIG, to_json(config))
+        return False
+    if not resume:
+        raise InputError(f"{folder.path} already holds a run; resume it, name another folder or remove it")
+    folder.verify()
+    _same_run(folder, config)
+    if MODEL not in folder:
+        return False
+    _, notes = from_safetensors(folder.read(MODEL), folder.path / MODEL)
+    return notes.get(FINISHED) == "true"
 
 
-def append_line(path: Path, value: dict[str, Any]) -> None:
-    with path.open("a") as file:
-        file.write(json.dumps(value) + "\n")
-
-
-def versions() -> dict[str, str]:
-    """What a run's numbers depend on."""
-    found = {"python": platform.python_version(), "platform": platform.platform()}
-    for package in ("softpnet", "torch", "lightning-fabric", "numpy", "safetensors"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    return found | {"commit": _commit()}
-
-
-def _commit() -> str:
-    """The commit of the source tree that runs, with "+" where the package differs from it; empty when installed."""
-    tree = Path(__file__).parents[2]
-    if not (tree / ".git").exists():
-        return ""
-    git = ("git", "-C", str(tree))
-    try:
-        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10)
-        changed = subprocess.run(
-            [*git, "status", "--porcelain", "softpnet"], capture_output=True, text=True, timeout=10
+def _same_run(folder: RunFolder, config: Mapping[str, Any]) -> None:
+    """Raise where the run in the folder is another one; warn where it was begun elsewhere."""
+    then = read_config(folder)
+    now = from_json(to_json(config), folder.path)  # as it would be read back
+    changed = [word for name in SAME for word in _changes(name, then.get(name), now[name])]
+    changed += _changes("options", *((entry["origin"] or {}).get("options") for entry in (then, now)))
+    changed += _changes("processes", *(entry["hardware"].get("processes") for entry in (then, now)))
+    if changed:
+        raise InputError(
+            f"{folder.path} holds another run: {'; '.join(changed)}; resume it as it was begun, or name another folder"
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
+    sources = [(entry["origin"] or {}).get("sha256") for entry in (then, now)]
+    elsewhere = [] if sources[0] == sources[1] else ["the task's file has changed"]
+    for name in ("hardware", "machine", "versions"):
+        elsewhere += differences(then.get(name, {}), now[name])
+    if elsewhere:
+        warnings.warn(
+            f"the run in {folder.path} goes on under other conditions, so its bits may differ from those of a run that "
+            f"was never stopped: {'; '.join(elsewhere)}",
+            stacklevel=2,
+        )
+
+
+def _changes(name: str, then: Any, now: Any) -> list[str]:
+    if isinstance(then, dict) and isinstance(now, dict):
+        return differences(then, now)
+    return differences({name: then}, {name: now})
+
+
+def read_config(folder: RunFolder) -> dict[str, Any]:
+    config = from_json(folder.read(CONFIG), folder.path / CONFIG)
+    for entry in ("task", "origin", "method", "seed", "settings", "hardware", "image_shape"):
+        if not isinstance(config, dict) or entry not in config:
+            raise InputError(f"{folder.path / CONFIG} is damaged: it has no entry {entry!r}")
+    for entry in ("settings", "hardware"):
+        if not isinstance(config[entry], dict):
+            raise InputError(f"{folder.path / CONFIG} is damaged: its entry {entry!r} is no table")
+    return config
+
+
+def follow(training: Training, progress: Callable[[Progress], None], checkpoints: Checkpoints | None) -> int | None:
+    """Train to the end, or until a signal asks for a stop; then a checkpoint is made and the signal returned."""
+    fabric = training.fabric
+    # Without a folder there is nothing to save, and SIGTERM ends the process as it always does.
+    signals = (signal.SIGINT,) if checkpoints is None else (signal.SIGINT, signal.SIGTERM)
+    with graceful_stop(signals) as stop:
+        for step in training.steps():
+            if checkpoints is not None and step.epoch_done and fabric.is_global_zero:
+                lines = "".join(json.dumps(record) + "\n" for record in training.records)
+                checkpoints.folder.write(EPOCHS, lines.encode())
+            progress(step)
+            stopping = any_process(fabric, stop.requested)
+            if checkpoints is not None and (any_process(fabric, checkpoints.due()) or stopping):
+                checkpoints.save()
+            if stopping:
+                return stop.signal or signal.SIGINT
+    return None
+
+
+def fingerprint(tensors: Iterable[Tensor]) -> str:
+    """One sha256 for the shapes, types and bytes of tensors."""
+    found = hashlib.sha256()
+    for tensor in tensors:
+        found.update(f"{tensor.dtype} {list(tensor.shape)}".encode())
+        found.update(tensor.contiguous().cpu().numpy().data)
+    return found.hexdigest()

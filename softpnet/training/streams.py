@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 
 class Streams:
@@ -21,6 +21,14 @@ class Streams:
         if name not in self.generators:
             self.generators[name] = Generator().manual_seed(stream_seed(self.seed, name))
         return self.generators[name]
+
+    def state(self) -> dict[str, Tensor]:
+        """Where every stream stands, by name."""
+        return {name: generator.get_state() for name, generator in self.generators.items()}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        for name, value in state.items():
+            self(name).set_state(value)
 
 
 def stream_seed(seed: int, name: str) -> int:

@@ -27,7 +27,7 @@ def test_the_plain_reading_has_the_same_loss_and_gradient(target):
     module = method.module({"concept": encoder})
     streams, twin = Streams(0), Streams(0)
     state = method.start(labels, streams)
-    ours, _ = method.loss(module, state, Batch(images, labels, torch.arange(4)), Clock(0, 0), streams)
+    ours, *_ = method.loss(module, state, Batch(images, labels, torch.arange(4)), Clock(0, 0), streams)
     ours.backward()
     gradient = encoder[1].weight.grad.clone()
     encoder.zero_grad()

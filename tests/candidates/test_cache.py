@@ -79,5 +79,5 @@ def test_a_cache_file_gives_the_same_cache_back(tmp_path, generator):
 
 def test_a_file_that_is_no_cache_is_refused(tmp_path):
     (tmp_path / "cache.safetensors").write_bytes(b"not a cache")
-    with pytest.raises(ValueError, match="is not a cache file"):
+    with pytest.raises(ValueError, match="is damaged"):
         read_rows(tmp_path / "cache.safetensors")

@@ -48,7 +48,7 @@ def test_candidates_are_the_best_feasible_rows_of_the_pool(problem):
     task, log_p, labels, pool, kept = problem
     source = KBest(task, Settings(pool=pool, kept=kept))
     query = Query(torch.arange(3), labels, log_p, 0, 1.0)
-    found, info = source.candidates({}, query, torch.Generator())
+    found, _, info = source.candidates({}, query, torch.Generator())
     every = task.space.all()
     for b in range(3):
         rows = found.rows[b][found.valid[b]]
@@ -68,7 +68,7 @@ def test_a_rare_label_beyond_the_pool_has_no_candidates_instead_of_wrong_ones():
     task = Task(ConceptSpace(slots=4, values=3), lambda c: (c == 2).all(-1).long())  # label 1 has one row of 81
     log_p = torch.tensor([5.0, 0.0, -5.0]).log_softmax(-1).expand(1, 4, 3)
     query = Query(torch.tensor([0]), torch.tensor([1]), log_p, 0, 1.0)
-    few, info = KBest(task, Settings(pool=10, kept=5)).candidates({}, query, torch.Generator())
+    few, _, info = KBest(task, Settings(pool=10, kept=5)).candidates({}, query, torch.Generator())
     assert not few.valid.any() and info["found"] == 0
-    every, _ = KBest(task, Settings(pool=81, kept=5)).candidates({}, query, torch.Generator())
+    every, *_ = KBest(task, Settings(pool=81, kept=5)).candidates({}, query, torch.Generator())
     assert every.rows[every.valid].tolist() == [[2, 2, 2, 2]]

@@ -29,15 +29,28 @@ def test_first_encounter_draws_later_ones_walk(generator):
     labels = torch.full((6,), 4)  # 12 rows, so sets of four can move
     state = source.start(labels)
     ids = torch.tensor([1, 4])
-    _, info = source.candidates(state, Query(ids, labels[ids], flat(2), 0, 1.0), generator)
+    _, state, info = source.candidates(state, Query(ids, labels[ids], flat(2), 0, 1.0), generator)
     assert "acceptance" not in info and state["started"].tolist() == [False, True, False, False, True, False]
     before = state["rows"].clone()
-    later, info = source.candidates(state, Query(ids, labels[ids], flat(2), 1, 1.0), generator)
+    later, state, info = source.candidates(state, Query(ids, labels[ids], flat(2), 1, 1.0), generator)
     assert info["acceptance"] == 1.0  # a flat p accepts every proposal
     assert info["distinct"] == later.valid.sum(1).float().mean()
     assert (state["rows"][ids] != before[ids]).any(-1).all()
     assert torch.equal(state["rows"][[0, 2, 3, 5]], before[[0, 2, 3, 5]])  # other ids' sets are untouched
     assert (later.rows.sum(-1) == 4).all()
+
+
+def test_a_step_returns_a_new_state_and_leaves_the_old_one_alone():
+    task = visual_sudoku.task()
+    source = CacheWalk(task, Cache.of(task, torch.Generator().manual_seed(0)), task.settings)
+    labels = torch.tensor([1, 0, 1])
+    old, generator = source.start(labels), torch.Generator().manual_seed(1)
+    for epoch in (0, 2):  # the first draw, then a walk
+        before = {name: value.clone() for name, value in old.items()}
+        _, new, _ = source.candidates(old, Query(torch.arange(3), labels, flat(3, 16, 4), epoch, 1.0), generator)
+        assert all(torch.equal(old[name], before[name]) for name in old)
+        assert not torch.equal(new["rows"], old["rows"])
+        old = new
 
 
 def test_the_refresh_period_says_in_which_epochs_sets_walk(generator):
@@ -46,7 +59,7 @@ def test_the_refresh_period_says_in_which_epochs_sets_walk(generator):
     state = source.start(labels)
     walked = []
     for epoch in range(5):
-        _, info = source.candidates(state, Query(torch.arange(2), labels, flat(2), epoch, 1.0), generator)
+        _, state, info = source.candidates(state, Query(torch.arange(2), labels, flat(2), epoch, 1.0), generator)
         walked.append("acceptance" in info)
     assert walked == [False, False, True, False, True]
 
@@ -56,7 +69,7 @@ def test_a_set_that_holds_the_whole_label_keeps_it(generator):
     labels = torch.tensor([4, 1])
     state = source.start(labels)
     for epoch in range(4):
-        found, _ = source.candidates(state, Query(torch.arange(2), labels, flat(2), epoch, 1.0), generator)
+        found, state, _ = source.candidates(state, Query(torch.arange(2), labels, flat(2), epoch, 1.0), generator)
         assert found.valid.sum(1).tolist() == [12, 3]
         assert len(found.rows[0].unique(dim=0)) == 12
 
@@ -68,7 +81,7 @@ def test_invalid_examples_get_corrupted_candidates_while_their_walk_stays_valid(
     state = source.start(labels)
     for epoch in range(3):
         query = Query(torch.arange(4), labels, flat(4, 16, 4), epoch, 1.0)
-        found, _ = source.candidates(state, query, generator)
+        found, state, _ = source.candidates(state, query, generator)
         assert torch.equal(visual_sudoku.label(found.rows), labels[:, None].expand(4, 20))
         assert (visual_sudoku.label(state["rows"]) == 1).all()
 
@@ -78,7 +91,7 @@ def test_auto_lists_complete_labels_and_searches_the_others(generator):
     source = choose_source(task, Settings(candidates="auto", kept=7, pool=200), generator)
     labels = torch.tensor([1, 0, 1])
     log_p = torch.randn(3, 16, 4, generator=generator).log_softmax(-1)
-    found, _ = source.candidates(source.start(labels), Query(torch.arange(3), labels, log_p, 0, 1.0), generator)
+    found, *_ = source.candidates(source.start(labels), Query(torch.arange(3), labels, log_p, 0, 1.0), generator)
     assert found.valid.all()
     assert torch.equal(visual_sudoku.label(found.rows), labels[:, None].expand(3, 7))
     boards = visual_sudoku.boards()
@@ -92,5 +105,5 @@ def test_auto_does_not_trust_an_incomplete_list(generator):
     task = Task(SUMS.space, SUMS.label, rows=lambda g: few)
     source = choose_source(task, Settings(candidates="auto", kept=50, pool=64), generator)
     labels = torch.tensor([3])
-    found, _ = source.candidates(source.start(labels), Query(torch.tensor([0]), labels, flat(1), 0, 1.0), generator)
+    found, *_ = source.candidates(source.start(labels), Query(torch.tensor([0]), labels, flat(1), 0, 1.0), generator)
     assert found.valid.sum() == 10  # all assignments with sum 3, not only the listed one

@@ -320,7 +320,7 @@ def test_a_user_s_file_trains_end_to_end_into_a_run_folder(trained):
 
 def test_a_run_folder_holds_no_pickle(trained):
     for path in trained[0].rglob("*"):
-        assert path.suffix in {".json", ".jsonl", ".safetensors", ".png", ".svg"}
+        assert path.suffix in {".json", ".jsonl", ".safetensors", ".png", ".svg", ".sha256"}
         assert not path.read_bytes().startswith((b"\x80", b"PK")), (
             f"{path.name} looks like a pickle or a zip of pickles"
         )
@@ -362,7 +362,7 @@ def test_train_prints_the_metrics_and_where_the_run_is(trained):
 
 def test_evaluate_prints_the_same_numbers_again(trained, home):
     before = {path: path.read_bytes() for path in trained[0].iterdir()}
-    done = softpnet("evaluate", "run", cwd=home)
+    done = softpnet("evaluate", "run", "--task", "my_rule.py", cwd=home)
     assert done.returncode == 0, done.stderr
     assert_prints_metrics(done.stdout, trained[0])
     assert {path: path.read_bytes() for path in trained[0].iterdir()} == before
@@ -370,7 +370,7 @@ def test_evaluate_prints_the_same_numbers_again(trained, home):
 
 def test_a_run_can_be_evaluated_from_another_folder(trained, softpnet_here, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, out, error = softpnet_here("evaluate", trained[0])
+    code, out, error = softpnet_here("evaluate", trained[0], "--task", trained[0].parent / "my_rule.py")
     assert code == 0, error
     assert_prints_metrics(out, trained[0])
 
@@ -428,7 +428,7 @@ def test_a_file_in_place_of_a_run_folder_is_one_sentence(softpnet_here, home):
 def test_a_folder_without_a_run_is_one_sentence(softpnet_here, tmp_path):
     for name in ("evaluate", "predict"):
         code, _, error = softpnet_here(name, tmp_path / "nowhere", *(["a.png"] if name == "predict" else []))
-        assert_one_sentence(code, error, str(tmp_path / "nowhere"), "not a run folder", "config.json is missing")
+        assert_one_sentence(code, error, str(tmp_path / "nowhere"), "not a run folder", "manifest.sha256 is missing")
 
 
 # Terminals and Ctrl-C
@@ -469,7 +469,7 @@ def test_ctrl_c_before_training_exits_130_without_a_traceback(softpnet_here, tmp
 
 def test_predict_prints_concepts_and_label(trained, softpnet_here, home, pngs, monkeypatch):
     monkeypatch.chdir(home)
-    code, out, error = softpnet_here("predict", "run", *pngs[:2], pngs[2], pngs[2])
+    code, out, error = softpnet_here("predict", "run", "--task", "my_rule.py", *pngs[:2], pngs[2], pngs[2])
     assert code == 0 and error == "", error
     lines = out.splitlines()
     assert len(lines) == 2
@@ -484,11 +484,11 @@ def predictions(text):
 
 def test_predict_json_gives_every_probability(trained, softpnet_here, home, pngs, monkeypatch):
     monkeypatch.chdir(home)
-    code, out, error = softpnet_here("predict", "run", "--json", *pngs[:2], pngs[2], pngs[2])
+    code, out, error = softpnet_here("predict", "run", "--task", "my_rule.py", "--json", *pngs[:2], pngs[2], pngs[2])
     assert code == 0, error
     found = predictions(out)
     assert [one["example"] for one in found] == [0, 1]
-    model = SoftPNet.load("run")
+    model = SoftPNet.load("run", origin="my_rule.py")
     pixels = torch.stack([torch.from_numpy(numpy.array(Image.open(pngs[i]))) for i in (0, 1, 2, 2)])
     expected = model.predict((pixels.float() / 255).view(2, 2, 1, 16, 16)).probabilities
     for at, one in enumerate(found):
@@ -509,8 +509,8 @@ def test_predict_reads_an_array(trained, softpnet_here, home, pngs, monkeypatch,
     monkeypatch.chdir(home)
     pixels = numpy.stack([numpy.array(Image.open(path), numpy.float32) / 255 for path in pngs[:2]])
     numpy.save(tmp_path / "pair.npy", pixels.reshape(1, 2, 1, 16, 16))
-    assert softpnet_here("predict", "run", "--json", tmp_path / "pair.npy") == softpnet_here(
-        "predict", "run", "--json", *pngs[:2]
+    assert softpnet_here("predict", "run", "--task", "my_rule.py", "--json", tmp_path / "pair.npy") == softpnet_here(
+        "predict", "run", "--task", "my_rule.py", "--json", *pngs[:2]
     )
 
 
@@ -519,7 +519,9 @@ def test_predict_reads_sixteen_bits_per_pixel_as_the_same_picture(trained, softp
     grey = numpy.tile(numpy.arange(0, 256, 16, dtype=numpy.uint8), (16, 1))
     Image.fromarray(grey).save(tmp_path / "8.png")
     Image.fromarray(grey.astype(numpy.uint16) * 257).save(tmp_path / "16.png")
-    code, out, _ = softpnet_here("predict", "run", "--json", *[tmp_path / "8.png"] * 2, *[tmp_path / "16.png"] * 2)
+    code, out, _ = softpnet_here(
+        "predict", "run", "--task", "my_rule.py", "--json", *[tmp_path / "8.png"] * 2, *[tmp_path / "16.png"] * 2
+    )
     assert code == 0
     eight, sixteen = predictions(out)
     for one, other in zip(eight["probabilities"], sixteen["probabilities"], strict=True):
@@ -531,7 +533,7 @@ def test_a_number_of_images_that_fills_no_example_is_one_sentence(
     trained, softpnet_here, home, pngs, monkeypatch, count
 ):
     monkeypatch.chdir(home)
-    code, out, error = softpnet_here("predict", "run", *pngs[:count])
+    code, out, error = softpnet_here("predict", "run", "--task", "my_rule.py", *pngs[:count])
     assert_one_sentence(code, error, f"{count} image files", "multiple of the 2 slots")
     assert out == ""
 
@@ -543,9 +545,9 @@ def test_an_image_of_another_size_is_one_sentence_unless_resized(
     large = tmp_path / "large.png"
     with Image.open(pngs[1]) as image:
         image.resize((32, 48), Image.Resampling.NEAREST).save(large)
-    code, _, error = softpnet_here("predict", "run", pngs[0], large)
+    code, _, error = softpnet_here("predict", "run", "--task", "my_rule.py", pngs[0], large)
     assert_one_sentence(code, error, str(large), "32x48", "16x16", "--resize")
-    code, out, error = softpnet_here("predict", "run", "--resize", "--json", pngs[0], large)
+    code, out, error = softpnet_here("predict", "run", "--task", "my_rule.py", "--resize", "--json", pngs[0], large)
     assert code == 0, error
     assert len(predictions(out)) == 1
 
@@ -563,9 +565,9 @@ def test_an_image_that_cannot_be_read_is_one_sentence(trained, softpnet_here, ho
     for name, content in broken.items():
         (tmp_path / name).write_bytes(content)
         images = [tmp_path / name] if name.endswith(".npy") else [pngs[0], tmp_path / name]
-        code, _, error = softpnet_here("predict", "run", *images)
+        code, _, error = softpnet_here("predict", "run", "--task", "my_rule.py", *images)
         assert_one_sentence(code, error, str(tmp_path / name), "cannot be read")
-    code, _, error = softpnet_here("predict", "run", pngs[0], tmp_path / "missing.png")
+    code, _, error = softpnet_here("predict", "run", "--task", "my_rule.py", pngs[0], tmp_path / "missing.png")
     assert_one_sentence(code, error, str(tmp_path / "missing.png"))
 
 
@@ -578,7 +580,7 @@ def test_an_array_that_does_not_fit_is_one_sentence(trained, softpnet_here, home
         (numpy.zeros((1, 2, 1, 8, 8), numpy.float32), "[1, 8, 8]", "[1, 16, 16]"),
     ):
         numpy.save(tmp_path / "array.npy", array)
-        code, _, error = softpnet_here("predict", "run", tmp_path / "array.npy")
+        code, _, error = softpnet_here("predict", "run", "--task", "my_rule.py", tmp_path / "array.npy")
         assert_one_sentence(code, error, *parts)
 
 

@@ -34,16 +34,16 @@ def test_anchors_are_the_originals_and_fresh_copies_at_every_step():
 
 def test_weight_zero_trains_the_prototypical_loss_alone_while_working_sets_are_built():
     method, module, state, batch, streams = prepared(weight=2.0, weight_delay=3)
-    loss, info = method.loss(module, state, batch, Clock(0, 0), streams)
+    loss, state, info = method.loss(module, state, batch, Clock(0, 0), streams)
     assert info["weight"] == 0 and abs(loss.item() - info["loss_proto"]) < 1e-6 and info["loss_kl"] > 0
     assert state["started"].all()
-    loss, info = method.loss(module, state, batch, Clock(3, 0), streams)
+    loss, state, info = method.loss(module, state, batch, Clock(3, 0), streams)
     assert abs(loss.item() - info["loss_proto"] - 2.0 * info["loss_kl"]) < 1e-5
 
 
 def test_targets_carry_no_gradient():
     method, module, state, batch, _ = prepared()
-    target, _ = method.target(state, batch, module(batch.images, [a[None] for a in method.anchors]).log_p.detach(),
+    target, *_ = method.target(state, batch, module(batch.images, [a[None] for a in method.anchors]).log_p.detach(),
                               Clock(0, 0), 1.0, torch.Generator().manual_seed(0))  # fmt: skip
     assert not target.requires_grad
     torch.testing.assert_close(target.sum(-1), torch.ones(6, 2))
@@ -62,7 +62,7 @@ def test_views_score_the_clean_image_and_train_on_another():
 def test_best_target_is_one_candidate():
     method, module, state, batch, streams = prepared(target="best")
     log_p = module(batch.images, [a[None] for a in method.anchors]).log_p.detach()
-    target, _ = method.target(state, batch, log_p, Clock(0, 0), 1.0, streams("walk"))
+    target, *_ = method.target(state, batch, log_p, Clock(0, 0), 1.0, streams("walk"))
     assert ((target == 0) | (target == 1)).all()
     rows = target.argmax(-1)
     assert torch.equal(TASK.label(rows), batch.labels)

@@ -11,7 +11,7 @@ import torch
 from softpnet.errors import TrainingError
 from softpnet.methods.base import Method
 from softpnet.settings import Settings
-from softpnet.training.loop import train
+from softpnet.training.loop import Training
 from softpnet.training.streams import Streams, borrowed_global_generator
 
 
@@ -57,14 +57,18 @@ class Recorder(Method):
         self.rates.append(self.fabric.optimiser.param_groups[0]["lr"])
         self.events.append("step")
         scale = float("nan") if (clock.epoch, clock.step) == self.nan_at else 1.0
-        return scale * module.weight.square().sum(), {"always": 1.0, **({"rare": 2.0} if clock.step == 0 else {})}
+        return (
+            scale * module.weight.square().sum(),
+            state,
+            {"always": 1.0, **({"rare": 2.0} if clock.step == 0 else {})},
+        )
 
 
 def run(settings, rank=0, processes=1, seed=0, nan_at=None, count=10):
     fabric, module = OneProcess(rank, processes), torch.nn.Linear(1, 1)
     method = Recorder(settings, fabric, nan_at)
     images, labels = torch.zeros(count, 1, 1, 2, 2), torch.arange(count)
-    steps = list(train(method, module, images, labels, settings, Streams(seed), fabric))
+    steps = list(Training(method, module, images, labels, settings, Streams(seed), fabric).steps())
     return method, steps
 
 

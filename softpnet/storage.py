@@ -1,0 +1,141 @@
+"""Files that are written whole or not at all, and read only if they are plain, of the expected size and undamaged."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from softpnet.errors import InputError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+PART = ".part"
+"""Ending of a file that is still being written."""
+
+SIZE_LIMIT = 2**36
+"""No file of ours has more bytes (64 GB)."""
+
+CODE = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".bin")
+"""Endings of files that are usually pickles, which run code when they are read."""
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that at every moment, power cuts included, either the old or the new one is there."""
+    temporary = path.with_name(path.name + PART)
+    try:
+        _write(temporary, data)
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StorageError(
+            f"{path} could not be written: {error.strerror or error}; what was there before is still whole"
+        ) from error
+
+
+def _write(path: Path, data: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and removals in the folder last."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_plain(path: Path, limit: int = SIZE_LIMIT) -> bytes:
+    """The content of a regular file; links, pipes, devices and files beyond the limit are refused unread.
+
+    A missing file raises FileNotFoundError; everything else that is wrong an InputError.
+    """
+    refuse_code(path)
+    try:
+        # A pipe would block the open; a link may point anywhere.
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(errno.ENOENT, "no such file", str(path)) from None
+    except OSError as error:
+        what = "is a symbolic link, expected a plain file" if error.errno == errno.ELOOP else error.strerror
+        raise InputError(f"{path} cannot be read: it {what}" if what else f"{path} cannot be read") from error
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise InputError(f"{path} is not a plain file")
+        if found.st_size > limit:
+            raise InputError(f"{path} has {found.st_size:,} bytes, expected at most {limit:,}")
+        return file.read()
+
+
+def refuse_code(path: Path) -> None:
+    """Pickles are never opened."""
+    if path.suffix.lower() in CODE:
+        raise InputError(
+            f"{path} is refused: files ending in {path.suffix} are usually pickles, which can run code when read; "
+            "give a run folder, safetensors or .npy"
+        )
+
+
+def to_json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
+
+
+def from_json(data: bytes, path: Path) -> Any:
+    """The value of a JSON text; `path` is for the error."""
+    try:
+        return json.loads(data, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is damaged: {error}") from error
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_whole(path, to_json(value))
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return from_json(read_plain(path), path)
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {path}") from error
+
+
+def to_safetensors(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> bytes:
+    from safetensors.torch import save
+
+    return save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, dict(notes))
+
+
+def from_safetensors(data: bytes, path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and notes; `path` is for the error."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        # Cloned, because what is loaded lies in `data`, wherever the header puts it.
+        tensors = {name: tensor.clone() for name, tensor in load(data).items()}
+        length = int.from_bytes(data[:8], "little")
+        notes = from_json(data[8 : 8 + length], path).get("__metadata__", {})
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, MemoryError) as error:
+        raise InputError(f"{path} is damaged: {error}") from error
+    return tensors, notes

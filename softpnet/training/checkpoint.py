@@ -1,0 +1,135 @@
+"""Checkpoints: all of a training that its next step depends on, so that a resumed run ends in the same bits."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import time
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softpnet.errors import InputError
+from softpnet.storage import from_safetensors, to_safetensors, write_whole
+from softpnet.training.folder import RunFolder
+from softpnet.training.loop import Position, Training
+
+KEPT = 2
+
+
+class Checkpoints:
+    """Those of one run, in its folder; each of several processes has files of its own."""
+
+    def __init__(self, folder: RunFolder, training: Training, every_steps: int | None, every_seconds: float | None):
+        self.folder, self.training = folder, training
+        self.every_steps, self.every_seconds = every_steps, every_seconds
+        self.steps, self.since = 0, time.monotonic()  # made since the last checkpoint, and when that was
+
+    def due(self) -> bool:
+        """Asked after every step: whether it is time for a checkpoint."""
+        self.steps += 1
+        by_steps = self.every_steps is not None and self.steps >= self.every_steps
+        return by_steps or (self.every_seconds is not None and time.monotonic() - self.since >= self.every_seconds)
+
+    def save(self) -> None:
+        """Write a checkpoint of every process, list it, and remove all but the last two."""
+        fabric, at = self.training.fabric, self.training.at
+        number = f"{at.warmup:06d}-{at.epoch:04d}-{at.step:08d}"  # grows, as text too
+        names = [f"checkpoint-{number}-process{rank}.safetensors" for rank in range(fabric.world_size)]
+        data = to_safetensors(tensors(self.training), {"numbers": json.dumps(numbers(self.training))})
+        if fabric.world_size == 1:
+            self.folder.write(names[0], data)
+        else:
+            write_whole(self.folder.path / names[fabric.global_rank], data)
+            fabric.barrier()
+            if fabric.is_global_zero:
+                self.folder.adopt(names)
+        if fabric.is_global_zero:
+            outdated = sorted({_number(name) for name in self.folder.names(PATTERN)})[:-KEPT]
+            self.folder.remove([name for name in self.folder.names(PATTERN) if _number(name) in outdated])
+        self.steps, self.since = 0, time.monotonic()
+
+    def restore(self) -> bool:
+        """Put the training where the last checkpoint was; False if there is none."""
+        rank = self.training.fabric.global_rank
+        names = self.folder.names(PATTERN.replace(r"\d+\.", rf"{rank}\."))
+        there = [name for name in names if (self.folder.path / name).exists()]
+        for lost in sorted(set(names) - set(there)):
+            warnings.warn(f"{self.folder.path / lost} is missing; an older checkpoint is used", stacklevel=2)
+        if not there:
+            return False
+        path = self.folder.path / there[-1]
+        try:
+            data = self.folder.read(there[-1])
+        except InputError as error:
+            older = f"remove it to go on from {there[-2]}" if len(there) > 1 else "remove it to begin again"
+            raise InputError(f"{error}; or {older}") from error
+        stored, notes = from_safetensors(data, path)
+        try:
+            put_back(self.training, stored, json.loads(notes["numbers"]))
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, RecursionError) as error:
+            first = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise InputError(f"{path} does not fit this run: {first}") from error
+        return True
+
+
+PATTERN = r"checkpoint-[\d-]+-process\d+\.safetensors"
+
+
+def _number(name: str) -> str:
+    return re.sub(r"-process\d+\.safetensors", "", name)
+
+
+def tensors(training: Training) -> dict[str, Tensor]:
+    """Weights, statistics, the optimiser's moments, the method's state, random streams, the epoch's order."""
+    found = {f"module.{name}": value for name, value in training.module.state_dict().items()}
+    for i, parameter in enumerate(training.module.parameters()):
+        for name, value in training.adam.state.get(parameter, {}).items():
+            found[f"optimiser.{i}.{name}"] = value
+    found |= {f"state.{name}": value for name, value in training.state.items()}
+    found |= {f"stream.{name}": value for name, value in training.streams.state().items()}
+    found["global_generator"] = torch.get_rng_state()
+    if training.fabric.device.type == "cuda":
+        found["cuda_generator"] = torch.cuda.get_rng_state(training.fabric.device)
+    found["order"] = training.order
+    return found
+
+
+def numbers(training: Training) -> dict[str, Any]:
+    """Position, the records of finished epochs, and the loss scale of 16-bit training."""
+    scale = training.fabric.strategy.precision.state_dict()
+    return {"at": dataclasses.asdict(training.at), "records": training.records, "scale": scale}
+
+
+def put_back(training: Training, stored: Mapping[str, Tensor], given: Mapping[str, Any]) -> None:
+    """The reverse of `tensors` and `numbers`; raises what the parts raise if they do not fit."""
+
+    def part(prefix: str) -> dict[str, Tensor]:
+        return {name.removeprefix(prefix): value for name, value in stored.items() if name.startswith(prefix)}
+
+    state, order = part("state."), stored["order"]
+    for name, fresh in (training.state | {"order": training.own}).items():
+        found = stored["order"] if name == "order" else state.get(name)
+        if found is None or found.shape != fresh.shape or found.dtype != fresh.dtype:
+            raise ValueError(f"{name} is {None if found is None else list(found.shape)}, expected {list(fresh.shape)}")
+    training.module.load_state_dict(part("module."))
+    moments = part("optimiser.")
+    for i, parameter in enumerate(training.module.parameters()):
+        mine = {name.partition(".")[2]: value for name, value in moments.items() if name.partition(".")[0] == str(i)}
+        if mine:
+            # In the parameter's own memory layout, so that the same instructions run on them as before.
+            training.adam.state[parameter] = {
+                name: value.clone() if name == "step" else torch.empty_like(parameter).detach().copy_(value)
+                for name, value in mine.items()
+            }
+    training.state, training.order = state, order
+    training.streams.restore(part("stream."))
+    torch.set_rng_state(stored["global_generator"])
+    if "cuda_generator" in stored:
+        torch.cuda.set_rng_state(stored["cuda_generator"], training.fabric.device)
+    training.fabric.strategy.precision.load_state_dict(given["scale"])
+    training.at, training.records = Position(**given["at"]), list(given["records"])

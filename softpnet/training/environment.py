@@ -1,0 +1,55 @@
+"""What a run's bits depend on beside its configuration."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("softpnet", "torch", "lightning-fabric", "numpy", "safetensors")
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found | {"commit": _commit()}
+
+
+def machine() -> dict[str, Any]:
+    """The processor's kind, the instructions that torch uses on it, and the number of threads."""
+    import torch
+
+    return {
+        "processor": platform.machine(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Each entry that is not what it was, in words."""
+    names = dict.fromkeys([*then, *now])
+    return [f"{name} was {then.get(name)}, is {now.get(name)}" for name in names if then.get(name) != now.get(name)]
+
+
+def _commit() -> str:
+    """The commit of the source tree that runs, with "+" where the package differs from it; empty when installed."""
+    tree = Path(__file__).parents[2]
+    if not (tree / ".git").exists():
+        return ""
+    git = ("git", "-C", str(tree))
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10)
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "softpnet"], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return head.stdout.strip() + ("+" if changed.stdout.strip() else "")

@@ -1,0 +1,71 @@
+"""One writer per run folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from softpnet.errors import InputError
+
+LOCK = "lock"
+NAMED_WITHIN_S = 2.0  # from taking the lock to having written one's name into it
+
+
+@contextmanager
+def hold(folder: Path) -> Iterator[None]:
+    """Own the folder while inside; whoever else asks is told the owner's process id and host.
+
+    The system gives the lock up when its holder ends, however it ends, so a crash leaves nothing to clear by hand.
+    """
+    path = folder / LOCK
+    handle = _locked(path)
+    try:
+        os.truncate(handle, 0)
+        os.write(handle, json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode())
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _locked(path: Path) -> int:
+    """A handle of the lock file at `path`, locked by this process."""
+    import fcntl
+
+    while True:
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        except OSError as error:
+            raise InputError(f"{path} cannot be made: {error.strerror}; name another folder") from error
+        taken = False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken = os.path.samestat(os.fstat(handle), os.stat(path))
+            if taken:
+                return handle
+        except BlockingIOError:
+            raise InputError(
+                f"{path.parent} is in use by {_holder(path)}; wait for it or name another folder"
+            ) from None
+        except FileNotFoundError:
+            pass  # its last holder removed it in between, as where it is another file by now
+        finally:
+            if not taken:
+                os.close(handle)
+
+
+def _holder(path: Path) -> str:
+    """Who holds the lock, by its own words, which it writes right after taking it."""
+    until = time.monotonic() + NAMED_WITHIN_S
+    while time.monotonic() < until:
+        try:
+            holder = json.loads(path.read_text())
+            return f"process {int(holder['process'])} on {holder['host']}"
+        except (OSError, ValueError, KeyError, TypeError):
+            time.sleep(0.02)
+    return "another process"
