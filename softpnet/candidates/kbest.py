@@ -24,13 +24,16 @@ class KBest:
     def __init__(self, task: Task, settings: Settings) -> None:
         self.task, self.settings = task, settings
 
-    def start(self, labels: Tensor) -> State:
+    def start(self, labels: Tensor, listed: Tensor | None = None) -> State:
+        """As every source's; labels that are `listed` elsewhere are known to be feasible."""
         space = self.task.space
         if space.size <= ENUMERABLE:
             find_feasible(self.task, unique_labels(self.task.label(space.all()))[0], labels, labels)
         else:
             rows = torch.rand(SAMPLED, space.k, generator=Generator().manual_seed(0)) * torch.tensor(space.sizes)
-            warn_of_unseen(self.task, unique_labels(self.task.label(rows.long()))[0], labels)
+            seen = self.task.label(rows.long())
+            seen = seen if listed is None else torch.cat([seen, listed])
+            warn_of_unseen(self.task, unique_labels(seen)[0], labels)
         return {}
 
     def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
