@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: quickstart test bench check clean
+.PHONY: quickstart test bench torture check clean
 
 quickstart: $(READY)
 	$(BIN)/softpnet train kand_logic --candidates kbest --option train=1000 --epochs 5 --weight-delay 1 --weight-ramp 2
@@ -14,6 +14,9 @@ test: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m bench
+
+torture: $(READY)
+	$(BIN)/python -m torture
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -1,0 +1,62 @@
+"""A smaller version of each part of `make torture`."""
+
+from pathlib import Path
+
+import pytest
+
+from torture import damage, hostile, random_tasks, stops, writers
+from torture.subject import Result, Subject
+
+RULE = """
+import dataclasses
+from torture.tiny import TASK, data
+task = dataclasses.replace(TASK, data=lambda streams: data())
+"""
+
+
+@pytest.fixture
+def subject(tmp_path, monkeypatch):
+    """The tiny task, from a file, trained for a second or two."""
+    (tmp_path / "tiny.py").write_text(RULE)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    return Subject(str(tmp_path / "tiny.py"), settings=("--epochs", "40"))
+
+
+def assert_kept(result, cases):
+    assert (result.kept, result.cases, result.failures) == (cases, cases, [])
+
+
+def test_a_killed_run_resumes_to_the_same_bits(subject):
+    assert_kept(stops.kills(1, [subject], jobs=1), 1)
+
+
+def test_sigterm_exits_with_143_and_the_run_resumes_to_the_same_bits(subject):
+    assert_kept(stops.terms(1, [subject], jobs=1), 1)
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(subject):
+    assert_kept(stops.full_disk(1, [subject], jobs=1), 1)
+
+
+def test_damage_to_any_file_is_noticed_before_use():
+    assert_kept(damage.flips(60), 60)
+
+
+@pytest.mark.parametrize("name", ["pickle as a checkpoint", "task file in the run folder"])
+def test_hostile_files_are_refused(name):
+    assert_kept(hostile.files([name]), 1)
+
+
+def test_one_of_two_writers_wins(subject):
+    assert_kept(writers.two(1, subject), 1)
+
+
+def test_random_small_tasks_keep_what_holds_for_every_task():
+    assert_kept(random_tasks.tasks(60), 60)
+
+
+def test_a_broken_promise_is_counted_and_named():
+    result = Result("a test", "a promise")
+    result.add([])
+    result.add(["this went wrong"])
+    assert (result.cases, result.kept, result.failures) == (2, 1, ["this went wrong"])

@@ -1,0 +1,1 @@
+"""What runs must survive, tried out: `python -m torture`. Counts and results go into docs/reliability.md."""
