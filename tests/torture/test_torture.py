@@ -19,7 +19,7 @@ def subject(tmp_path, monkeypatch):
     """The tiny task, from a file, trained for a second or two."""
     (tmp_path / "tiny.py").write_text(RULE)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    return Subject(str(tmp_path / "tiny.py"), settings=("--epochs", "40"))
+    return Subject(str(tmp_path / "tiny.py"), settings=("--epochs", "8"))
 
 
 def assert_kept(result, cases):
