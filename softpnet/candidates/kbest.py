@@ -9,13 +9,10 @@ from torch import Generator, Tensor
 
 from softpnet.candidates.cache import ENUMERABLE
 from softpnet.candidates.source import Info, Query, State
-from softpnet.labels import find_feasible, unique_labels, warn_of_unseen
+from softpnet.labels import find_feasible, sampled_labels, unique_labels, warn_of_unseen
 from softpnet.settings import Settings
 from softpnet.targets import Candidates
 from softpnet.task import Task
-
-SAMPLED = 100_000
-"""In a space too large to list, a label that none of so many random assignments has is warned of."""
 
 
 class KBest:
@@ -29,8 +26,7 @@ class KBest:
         if space.size <= ENUMERABLE:
             find_feasible(self.task, unique_labels(self.task.label(space.all()))[0], labels, labels)
         else:
-            rows = torch.rand(SAMPLED, space.k, generator=Generator().manual_seed(0)) * torch.tensor(space.sizes)
-            warn_of_unseen(self.task, unique_labels(self.task.label(rows.long()))[0], labels)
+            warn_of_unseen(self.task, sampled_labels(self.task), labels)
         return {}
 
     def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
