@@ -39,6 +39,25 @@ def check_labels(labels: Any, count: int, task: Task) -> None:
         )
 
 
+def check_concepts(concepts: Any, count: int, space: ConceptSpace, method: str) -> None:
+    """True concepts, for a method that trains on them, must be integers `[N, k]` inside the space."""
+    if concepts is None:
+        raise InputError(
+            f"method {method!r} trains on the true concepts, but none are given; "
+            "pass fit(..., concepts=...) or Examples with concepts, or choose another method"
+        )
+    number = isinstance(concepts, Tensor) and not (concepts.dtype.is_floating_point or concepts.dtype.is_complex)
+    if not number or concepts.shape != (count, space.k):
+        found = f"{concepts.dtype} {list(concepts.shape)}" if isinstance(concepts, Tensor) else type(concepts).__name__
+        raise InputError(f"concepts are {found}, expected an integer tensor [{count}, {space.k}]; use concepts.long()")
+    outside = ~space.contains(concepts)
+    if outside.any():
+        raise InputError(
+            f"concepts {concepts[outside][0].tolist()} of example {int(outside.nonzero()[0])} lie outside the space; "
+            f"expected values from 0 to below {list(space.sizes)}"
+        )
+
+
 def arrange_anchors(
     space: ConceptSpace, anchors: Anchors | tuple[Tensor, Any] | Mapping[str, Any], image_shape: torch.Size
 ) -> list[Tensor]:

@@ -121,3 +121,16 @@ def _pixels(x: Tensor) -> Tensor:
 
 def conv4(channels: int) -> nn.Module:
     return Conv4(channels)
+
+
+def lenet(channels: int) -> nn.Module:
+    """LeNet without its last layer: two blocks of conv5x5 - ReLU - maxpool2 with 6 and 16 channels, then 256-120-84.
+
+    28x28 images leave the convolutions as 4x4, so the averaging to 4x4 does nothing; other sizes fit through it.
+    """
+    return nn.Sequential(
+        *(nn.Conv2d(channels, 6, kernel_size=5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(6, 16, kernel_size=5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.AdaptiveAvgPool2d(4), nn.Flatten()),
+        *(nn.Linear(256, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU()),
+    )

@@ -5,10 +5,20 @@ from __future__ import annotations
 import warnings
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from softpnet.errors import InputError
 from softpnet.task import Task
+
+SAMPLED = 100_000
+"""So many random assignments stand for all of a space that is too large to list."""
+
+
+def sampled_labels(task: Task) -> Tensor:
+    """The distinct labels of many random assignments, always the same ones."""
+    space = task.space
+    rows = torch.rand(SAMPLED, space.k, generator=Generator().manual_seed(0)) * torch.tensor(space.sizes)
+    return unique_labels(task.label(rows.long()))[0]
 
 
 def unique_labels(labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,8 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from softpnet import methods, tasks
-from softpnet.checks import arrange_anchors, check_checkpoint_times, check_encoder, check_images, check_labels
-from softpnet.encoders import conv4
+from softpnet.checks import (
+    arrange_anchors,
+    check_checkpoint_times,
+    check_concepts,
+    check_encoder,
+    check_images,
+    check_labels,
+)
 from softpnet.errors import InputError
 from softpnet.metrics import concept_metrics, label_metrics
 from softpnet.reader import Reader
@@ -50,7 +56,7 @@ class SoftPNet:
         method: how to train; see `softpnet methods`.
         seed: of every random stream.
         encoder: a module from image to vector, a function from the number of channels to one, or a dict of either
-            by encoder name; the task's, or else conv4.
+            by encoder name; the task's, or else the method's, which is conv4 for most.
         device, precision, threads, processes: where it computes; see `Hardware`.
         settings: any field of `Settings`, in place of the task's value.
     """
@@ -61,9 +67,16 @@ class SoftPNet:
         known = {field.name for field in dataclasses.fields(Hardware)}
         self.hardware = Hardware(**{name: settings.pop(name) for name in list(settings) if name in known}).check()
         self.task = task
-        self.settings = task.settings.override(**settings)
         self.method, self.seed, self.encoder = method, seed, encoder
         self._method_class = methods.find(method)
+        fixed = self._method_class.fixed
+        for name, value in fixed.items():
+            if settings.get(name, value) not in (value, getattr(task.settings, name)):
+                raise InputError(
+                    f"{name} is {settings[name]!r}, but method {method!r} is defined with {name} = {value!r}; "
+                    "leave the setting out or choose another method"
+                )
+        self.settings = task.settings.override(**settings | fixed)
         self.module: Reader | None = None
         self.image_shape: torch.Size | None = None
         self.anchors: list[Tensor] = []
@@ -78,6 +91,7 @@ class SoftPNet:
         labels: Tensor,
         anchors: Anchors | Mapping[str, Anchors],
         *,
+        concepts: Tensor | None = None,
         run: str | Path | None = None,
         resume: bool = False,
         checkpoint_steps: int | None = None,
@@ -87,6 +101,7 @@ class SoftPNet:
         """Train on images `[N, n, C, H, W]`, labels `[N]` or `[N, m]` and one anchor per concept.
 
         Args:
+            concepts: the true concepts `[N, k]`, for methods that train on them; no other method gets to see them.
             run: a folder that gets the configuration, metrics per epoch, checkpoints and the model.
             resume: go on with the run in that folder, if there is one: from its last checkpoint to the same bits.
             checkpoint_steps, checkpoint_seconds: how often a checkpoint is made, by steps, by time, or by both.
@@ -101,6 +116,11 @@ class SoftPNet:
         check_images(images, self.task.space)
         check_labels(labels, len(images), self.task)
         check_checkpoint_times(checkpoint_steps, checkpoint_seconds)
+        truth: list[Tensor] = []
+        if self._method_class.needs_concepts:
+            check_concepts(concepts, len(images), self.task.space, self.method)
+            assert concepts is not None
+            truth = [concepts.long()]
         self.anchors = arrange_anchors(self.task.space, anchors, images.shape[2:])
         self.image_shape = images.shape[2:]
         streams = Streams(self.seed)
@@ -120,8 +140,9 @@ class SoftPNet:
         self.is_main_process = fabric.is_global_zero
         method = self._method_class(self.task, self.settings, [a.to(fabric.device) for a in self.anchors])
         self.module = None
-        module = method.module(encoders)
-        training = Training(method, module, images, labels, self.settings, streams, fabric)
+        with borrowed_global_generator(streams("init")):
+            module = method.module(encoders)
+        training = Training(method, module, images, labels, self.settings, streams, fabric, *truth)
         keep_large_blocks()
         with contextlib.ExitStack() as stack:
             # A user's encoder may draw from the global generator while training, as dropout does.
@@ -130,7 +151,7 @@ class SoftPNet:
             checkpoints = None
             if run is not None:
                 folder = stack.enter_context(runs.opened(Path(run), fabric))
-                config = self.config() | {"data": runs.fingerprint([images, labels, *self.anchors])}
+                config = self.config() | {"data": runs.fingerprint([images, labels, *truth, *self.anchors])}
                 if runs.begin(folder, config, resume, fabric):
                     return self._read_weights(folder)
                 checkpoints = Checkpoints(folder, training, checkpoint_steps, checkpoint_seconds)
@@ -174,7 +195,7 @@ class SoftPNet:
         return [torch.cat(group) for group in zip(*parts, strict=True)]
 
     def prototypes(self) -> list[Tensor]:
-        """The prototypes of each group, `[P, D]`."""
+        """The prototypes of each group, `[P, D]`; none where the method has no prototypes."""
         return [p.detach() for p in self._fitted().settled()]
 
     def save(self, folder: str | Path) -> None:
@@ -230,8 +251,8 @@ class SoftPNet:
         assert self.image_shape is not None
         with borrowed_global_generator(Streams(0)("init")):
             encoders = self._encoders(self.image_shape)
-        method = self._method_class(self.task, self.settings, self.anchors)
-        self.module = method.module(encoders).eval()
+            method = self._method_class(self.task, self.settings, self.anchors)
+            self.module = method.module(encoders).eval()
         method.finish(self.module)  # makes the places that the stored prototypes go to
         weights = {name.removeprefix("module."): t for name, t in tensors.items() if name.startswith("module.")}
         try:
@@ -263,7 +284,7 @@ class SoftPNet:
         """One encoder per name that the groups use, checked against the images' size."""
         encoders = {}
         for name in dict.fromkeys(group.encoder for group in self.task.space.groups):
-            given = self.encoder if self.encoder is not None else self.task.encoder or conv4
+            given = self.encoder if self.encoder is not None else self.task.encoder or self._method_class.encoder
             if isinstance(given, Mapping):
                 if name not in given:
                     raise InputError(f"no encoder for {name!r}; the encoders given are {', '.join(given)}")

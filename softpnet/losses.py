@@ -1,4 +1,4 @@
-"""The losses: KL towards the candidates' target, and the episodic prototypical loss."""
+"""The losses: KL towards the candidates' target, and two of the augmented anchors: episodic and cross-entropy."""
 
 from __future__ import annotations
 
@@ -33,3 +33,8 @@ def episodic(embeddings: Tensor, episodes: int, generator: Generator) -> Tensor:
     nll = -log_p.gather(2, truth[:, None, None].expand(-1, episodes, 1)).squeeze(2)  # [A*P, E]
     is_query = torch.ones_like(nll).scatter(0, support.T, 0.0)  # supports answer no query
     return (nll * is_query).sum() / is_query.sum()
+
+
+def anchor_cross_entropy(log_q: Tensor) -> Tensor:
+    """Cross-entropy of a classifier on the augmented anchors: log-probabilities of the primitives `[A, P, P]`."""
+    return -log_q.diagonal(dim1=1, dim2=2).mean()  # an anchor of primitive p shows p

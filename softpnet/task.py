@@ -19,9 +19,16 @@ Move = Callable[[Tensor, Generator], Tensor]
 """Proposal of the walk: rows `[..., k]` -> rows `[..., k]`. Contract: the label stays, c -> c' is as likely as c' -> c,
 and the whole batch is moved at once. A row that cannot move stays."""
 
+LabelLogProb = Callable[[Tensor, Tensor], Tensor]
+"""log P(y|x): log p `[B, k, h]`, labels `[B]` or `[B, m]` -> `[B]`. Contract: exactly the sum of p(c|x), the product of
+the concepts' own probabilities, over all assignments with that label; with gradient; on log p's device."""
+
 
 class Examples(NamedTuple):
-    """Inputs with their labels, and the true concepts where they are known (they never reach Soft-PNet's training)."""
+    """Inputs with their labels, and the true concepts where they are known.
+
+    Concepts are there to judge by; of all methods only one that declares `needs_concepts` trains on them.
+    """
 
     images: Tensor  # [N, n, C, H, W]
     labels: Tensor  # [N] or [N, m]
@@ -70,6 +77,7 @@ class Task:
         rows: makes the feasible assignments for the cache; every assignment is enumerated unless given.
         move: the walk's proposal; another cached row with the same label unless given.
         corrupt: for labels whose candidates are corrupted rows of another label.
+        label_log_prob: log P(y|x) for methods that sum it; from all assignments or complete rows unless given.
         data: makes training data, anchors and test sets from named random streams; needed by the command line only.
         encoder: makes the encoder of one group from the number of image channels; conv4 unless given.
         background: pixel value outside an augmented image.
@@ -83,6 +91,7 @@ class Task:
     rows: Callable[[Generator], Rows] | None = None
     move: Move | None = None
     corrupt: Corruption | None = None
+    label_log_prob: LabelLogProb | None = None
     data: Callable[[Callable[[str], Generator]], Data] | None = None
     encoder: Callable[[int], nn.Module] | None = None
     background: float = 0.0

@@ -9,7 +9,7 @@ from softpnet.training.streams import Streams
 
 # so few examples that a training takes a second, in the words of each task's own options
 SMALL = {
-    "mnist_evenodd": {"train": 32},
+    "mnist_evenodd": {"train": 16},
     "visual_sudoku": {"train": 8},
     "kand_logic": {"train": 16, "test": 8, "cached": 500},
 }
@@ -32,8 +32,9 @@ def prepared():
 
 
 def fit(task, data, method="softpnet", seed=0, **settings):
-    model = sp.SoftPNet(task, method=method, seed=seed, **(QUICK | settings))
-    return model.fit(data.train.images, data.train.labels, data.anchors)
+    free = {name: value for name, value in QUICK.items() if name not in methods.find(method).fixed}
+    model = sp.SoftPNet(task, method=method, seed=seed, **(free | settings))
+    return model.fit(data.train.images, data.train.labels, data.anchors, concepts=data.train.concepts)
 
 
 @pytest.mark.parametrize("method", methods.names())
@@ -52,11 +53,10 @@ def test_a_tiny_training_gives_a_usable_model(prepared, name, method):
     assert len(model.epochs) == 2 and all(record["seconds"] > 0 for record in model.epochs)
 
 
-@pytest.mark.parametrize("method", methods.names())
 @pytest.mark.parametrize("name", tasks.names())
-def test_the_same_seed_gives_the_same_weights_and_another_does_not(prepared, name, method):
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(prepared, name):
     task, data = prepared(name)
-    one, two, other = (fit(task, data, method, seed=seed, epochs=1).module.state_dict() for seed in (1, 1, 2))
+    one, two, other = (fit(task, data, seed=seed, epochs=1).module.state_dict() for seed in (1, 1, 2))
     assert all(torch.equal(one[key], two[key]) for key in one)
     assert any(not torch.equal(one[key], other[key]) for key in one)
 

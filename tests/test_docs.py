@@ -4,6 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
+
+from softpnet.likelihood import label_log_prob
 
 ROOT = Path(__file__).parents[1]
 
@@ -33,6 +36,10 @@ def test_the_page_runs(page, tmp_path):
     assert scores["concept_accuracy"] > 0.95
     assert namespace["space"].sizes == (3, 3, 2, 2)
     assert {result.outcome for result in namespace["report"]} == {"passed", "not applicable"}
+    log_p = torch.randn(6, 2, 3, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
+    labels = torch.tensor([0, 1] * 3)
+    summed = label_log_prob(namespace["task"], labels, torch.Generator())(log_p, labels)
+    torch.testing.assert_close(namespace["bars"].label_log_prob(log_p, labels), summed)
 
 
 def test_the_first_block_is_a_file_that_the_command_line_trains(tmp_path):

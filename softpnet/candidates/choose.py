@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Generator
 
-from softpnet.candidates.cache import Cache
+from softpnet.candidates.cache import ENUMERABLE, Cache
 from softpnet.candidates.kbest import KBest
 from softpnet.candidates.listed import Listed, ListedOrKBest
 from softpnet.candidates.source import CandidateSource
@@ -15,9 +15,10 @@ from softpnet.task import Task
 
 def choose_source(task: Task, settings: Settings, generator: Generator) -> CandidateSource:
     """Cache and walk, k-best, or, per label, the complete list where there is one."""
-    if settings.candidates == "kbest":
+    unlisted = task.rows is None and task.space.size > ENUMERABLE
+    if settings.candidates == "kbest" or (settings.candidates == "auto" and unlisted):
         return KBest(task, settings)
     cache = Cache.of(task, generator)
     if settings.candidates == "auto":
-        return ListedOrKBest(Listed(cache, settings), KBest(task, settings))
+        return ListedOrKBest(Listed(cache, settings), KBest(task, settings, cache.labels[cache.complete]))
     return CacheWalk(task, cache, settings)

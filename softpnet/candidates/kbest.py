@@ -9,31 +9,28 @@ from torch import Generator, Tensor
 
 from softpnet.candidates.cache import ENUMERABLE
 from softpnet.candidates.source import Info, Query, State
-from softpnet.labels import find_feasible, unique_labels, warn_of_unseen
+from softpnet.labels import find_feasible, sampled_labels, unique_labels, warn_of_unseen
 from softpnet.settings import Settings
 from softpnet.targets import Candidates
 from softpnet.task import Task
-
-SAMPLED = 100_000
-"""In a space too large to list, a label that none of so many random assignments has is warned of."""
 
 
 class KBest:
     """The K most probable assignments with the example's label among the T most probable of all; no cache."""
 
-    def __init__(self, task: Task, settings: Settings) -> None:
-        self.task, self.settings = task, settings
+    def __init__(self, task: Task, settings: Settings, feasible: Tensor | None = None) -> None:
+        """Feasible: labels `[L]` or `[L, m]` that are known to have assignments, however rare."""
+        self.task, self.settings, self.feasible = task, settings, feasible
 
-    def start(self, labels: Tensor, listed: Tensor | None = None) -> State:
-        """As every source's; labels that are `listed` elsewhere are known to be feasible."""
+    def start(self, labels: Tensor) -> State:
         space = self.task.space
         if space.size <= ENUMERABLE:
             find_feasible(self.task, unique_labels(self.task.label(space.all()))[0], labels, labels)
         else:
-            rows = torch.rand(SAMPLED, space.k, generator=Generator().manual_seed(0)) * torch.tensor(space.sizes)
-            seen = self.task.label(rows.long())
-            seen = seen if listed is None else torch.cat([seen, listed])
-            warn_of_unseen(self.task, unique_labels(seen)[0], labels)
+            seen = sampled_labels(self.task)
+            if self.feasible is not None:
+                seen = unique_labels(torch.cat([seen, self.feasible]))[0]
+            warn_of_unseen(self.task, seen, labels)
         return {}
 
     def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:

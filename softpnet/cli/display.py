@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from softpnet.task import Task
     from softpnet.training.loop import Progress as Step
 
-SHORT = {"loss_proto": "proto", "loss_kl": "KL", "gamma": "gamma", "weight": "lambda", "acceptance": "accepted"}
+SHORT = {
+    "loss_proto": "proto",
+    "loss_kl": "KL",
+    "loss_semantic": "semantic",
+    "loss_concepts": "concepts",
+    "gamma": "gamma",
+    "weight": "lambda",
+    "acceptance": "accepted",
+}
 
 
 class Display:

@@ -76,6 +76,7 @@ class Train:
                 data.train.images,
                 data.train.labels,
                 data.anchors,
+                concepts=data.train.concepts,
                 run=folder,
                 resume=self.resume,
                 checkpoint_seconds=self.checkpoint_seconds,

@@ -13,7 +13,6 @@ from torch import Generator
 from softpnet.errors import InputError, TaskError
 from softpnet.experiments.pictures import curves, learned
 from softpnet.learner import SoftPNet
-from softpnet.prototypes import squared_distances
 from softpnet.storage import digest, to_json
 from softpnet.task import Data, Task
 from softpnet.training.folder import METRICS, MODEL, RunFolder
@@ -45,15 +44,18 @@ def judge(model: SoftPNet, data: Data, run: Path, pictures: bool) -> dict[str, d
 
 
 def draw(model: SoftPNet, data: Data, folder: Path) -> None:
-    """One picture per group: anchors, prototypes among the test embeddings, confusion matrix; and learning curves."""
+    """One picture per group: anchors, prototypes (if any) among the test embeddings, confusions; learning curves."""
     examples = next(iter(data.tests.values()))
     space = model.task.space
-    found = space.primitives(model.predict(examples.images).concepts)
+    probabilities = model.predict(examples.images).probabilities  # [N, k, h]
+    parts = probabilities.split([group.size for group in space.groups], dim=1)
+    prototypes = model.prototypes()
     for g, group in enumerate(space.groups):
-        embeddings, prototypes = model.embed(examples.images)[g].flatten(0, 1), model.prototypes()[g]
-        # The values read attribute by attribute may be no primitive together; the picture then shows the nearest one.
-        nearest = squared_distances(embeddings, prototypes).argmin(1)  # [N * n_g]
-        predicted = torch.where(found[g].flatten() < 0, nearest, found[g].flatten())
+        embeddings = model.embed(examples.images)[g].flatten(0, 1)  # [N * n_g, D]
+        # The values read attribute by attribute may be no primitive together; the most probable primitive always is.
+        values = parts[g].unflatten(1, (len(group.slots), -1)).flatten(0, 1)  # [N * n_g, a, h]
+        each = values[:, torch.arange(len(group.values)), group.primitive_table()]  # [N * n_g, P, a]
+        predicted = each.log().sum(-1).argmax(-1)  # [N * n_g]
         true = None if examples.concepts is None else space.primitives(examples.concepts)[g].flatten()
         shown = torch.ones_like(predicted, dtype=torch.bool) if true is None else true >= 0
         anchors = model.anchors[g]  # [P, C, H, W]
@@ -61,7 +63,7 @@ def draw(model: SoftPNet, data: Data, folder: Path) -> None:
             folder / (f"learned-{group.name}.png" if len(space.groups) > 1 else "learned.png"),
             anchors=anchors if anchors.shape[1] in (1, 3) else anchors.mean(1, keepdim=True),
             names=group.primitive_names,
-            prototypes=prototypes,
+            prototypes=prototypes[g] if prototypes else None,
             embeddings=embeddings[shown],
             true=None if true is None else true[shown],
             predicted=predicted[shown],

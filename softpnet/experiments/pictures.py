@@ -24,12 +24,13 @@ WIDTH, MARGIN, SIDE, DPI = 7.2, 0.12, 2.9, 200  # inches: page, outer margin, si
 MAP_POINTS = 1000
 
 
-def learned(path: Path, *, anchors: Tensor, names: Sequence[str], prototypes: Tensor, embeddings: Tensor,
+def learned(path: Path, *, anchors: Tensor, names: Sequence[str], prototypes: Tensor | None, embeddings: Tensor,
             true: Tensor | None, predicted: Tensor, title: str = "", seed: int = 0) -> None:  # fmt: skip
     """Draw P anchors [P,C,H,W], a map of M embeddings [M,D] and prototypes [P,D], and confusions.
 
-    `true` and `predicted` are primitive ids [M]. Without `true` the map is marked by prediction and the
-    matrix is left out. `seed` chooses which images the map shows (at most 1,000) and starts t-SNE.
+    Where there are no prototypes (None), the map has no stars. `true` and `predicted` are primitive ids [M].
+    Without `true` the map is marked by prediction and the matrix is left out. `seed` chooses which images the map
+    shows (at most 1,000) and starts t-SNE.
     """
     ids, by = (predicted, "predicted") if true is None else (true, "true")
     _check(names, anchors, prototypes, embeddings, predicted, ids)
@@ -97,14 +98,16 @@ def _map(axes: Axes, labels: list[str], stars: Any, points: Any, ids: Any, seed:
     import numpy as np
     from matplotlib.patheffects import withStroke
 
+    stars = points[:0] if stars is None else stars
     stars, points, ids = (tensor.numpy(force=True) for tensor in (stars, points, ids))
     chosen = np.random.default_rng(seed).permutation(len(points))[:MAP_POINTS]
     flat, how = _flatten(np.concatenate([points[chosen], stars]), seed)  # [M+P,2]
     points, stars, ids = flat[: len(chosen)], flat[len(chosen) :], ids[chosen]
     for i in range(len(labels)):
         axes.plot(*points[ids == i].T, ls="", alpha=0.75, ms=3.2, mec="white", mew=0.3, **LOOKS[i % 110])
-        axes.plot(*stars[i], "*", zorder=4, ms=11, mec="black", mew=0.8, color=COLOURS[i % 10])
-    axes.set(xticks=[], yticks=[], title=f"(b) {how} of embeddings, ★ = prototype")
+    for i, star in enumerate(stars):
+        axes.plot(*star, "*", zorder=4, ms=11, mec="black", mew=0.8, color=COLOURS[i % 10])
+    axes.set(xticks=[], yticks=[], title=f"(b) {how} of embeddings{', ★ = prototype' if len(stars) else ''}")
     axes.margins(0.07)
     axes.autoscale_view()
 
@@ -114,7 +117,7 @@ def _map(axes: Axes, labels: list[str], stars: Any, points: Any, ids: Any, seed:
     taken, sizes = at, np.full_like(at, 5)  # middles and half sizes of boxes
     gaps, turns = np.repeat((5, 10, 18, 30, 45, 60, 80), 16), np.tile(np.arange(16) * np.pi / 8, 7)
     around = np.stack([np.cos(turns), np.sin(turns)], axis=1)  # [T,2]
-    for label, star, xy in zip(labels, at, stars, strict=True):
+    for label, star, xy in zip(labels[: len(stars)], at, stars, strict=True):
         half = np.array([2.7 * len(label) + 1, 4.5])
         tries = star + around * (half + gaps[:, None])  # [T,2]
         hits = (abs(tries[:, None] - taken) < half + sizes).all(axis=2).sum(axis=1)
@@ -186,7 +189,9 @@ def _figure(path: Path, height: float, width: float = WIDTH) -> Iterator[tuple[F
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
 
 
-def _check(names: Sequence[str], anchors: Tensor, stars: Tensor, points: Tensor, *ids: Tensor) -> None:
+def _check(names: Sequence[str], anchors: Tensor, stars: Tensor | None, points: Tensor, *ids: Tensor) -> None:
+    if stars is None:
+        stars = points[:1].expand(len(names), -1)  # nothing to check
     shapes = [tuple(t.shape) for t in (anchors, stars, points, *ids)]
     p, m, d = len(names), len(points), points.shape[-1]
     good = min(p, m) > 0 and anchors.ndim == 4 and shapes[0][:2] in ((p, 1), (p, 3))

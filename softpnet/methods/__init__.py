@@ -11,9 +11,12 @@ from softpnet.errors import InputError
 if TYPE_CHECKING:
     from softpnet.methods.base import Method
 
+SHARED = ("base", "classified", "grounded", "prototypical")
+"""Files that hold parts of several methods."""
+
 
 def names() -> list[str]:
-    return listing.names(__path__[0], without=("base",))
+    return listing.names(__path__[0], without=SHARED)
 
 
 def summary(name: str) -> str:

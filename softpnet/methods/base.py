@@ -1,13 +1,16 @@
-"""What the loop asks of a method."""
+"""What the loop asks of a method, and what every method may use."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import Generator, Tensor, nn
 
+from softpnet.augment import augment
+from softpnet.encoders import conv4
 from softpnet.reader import Reader
 from softpnet.settings import Settings
 from softpnet.task import Task
@@ -21,6 +24,7 @@ class Batch(NamedTuple):
     images: Tensor  # [B, n, C, H, W]
     labels: Tensor  # [B] or [B, m]
     ids: Tensor  # [B]
+    concepts: Tensor | None = None  # [B, k], the truth, for methods that need it only
 
 
 class Clock(NamedTuple):
@@ -38,17 +42,28 @@ class Method(ABC):
     columns: ClassVar[tuple[str, ...]] = ()
     """Names of the numbers in `loss`'s info that a progress display shows."""
 
+    fixed: ClassVar[dict[str, Any]] = {}
+    """Settings that belong to what the method is, whatever the task's value is."""
+
+    needs_concepts: ClassVar[bool] = False
+    """Whether it trains on the true concepts. No other method ever gets them."""
+
     def __init__(self, task: Task, settings: Settings, anchors: list[Tensor]) -> None:
         """Anchors: per group `[P, C, H, W]`, in the order of the group's primitives."""
-        self.task, self.settings, self.anchors = task, settings, anchors
+        self.task, self.settings, self.anchors = task, settings.override(**self.fixed), anchors
+
+    @staticmethod
+    def encoder(channels: int) -> nn.Module:
+        """The encoder where neither the user nor the task brings one."""
+        return conv4(channels)
 
     @abstractmethod
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
-        """The network to train."""
+        """The network to train; may draw its first weights from torch's global generator."""
 
-    @abstractmethod
     def start(self, labels: Tensor, streams: Streams) -> dict[str, Tensor]:
         """State before the first step; raises if the labels cannot be trained on."""
+        return {}
 
     def warm_up(self, module: nn.Module, images: Tensor, streams: Streams) -> Tensor | None:
         """Loss of one step before the first epoch, without labels; None for methods that have no such phase.
@@ -66,3 +81,18 @@ class Method(ABC):
     def finish(self, module: Reader) -> None:
         """Make the module, in evaluation mode, ready for inference."""
         return None
+
+    def training_images(self, batch: Batch, clock: Clock, streams: Streams) -> Tensor:
+        """What the network is trained on: the batch's images, or an augmented view where the settings ask for it."""
+        if self.settings.views and clock.epoch >= self.settings.views_delay:
+            return augment(batch.images, self.task.background, streams("views"))
+        return batch.images
+
+    def augmented_anchors(self, generator: Generator) -> list[Tensor]:
+        """The originals and fresh copies of them, per group `[A, P, C, H, W]`."""
+        result = []
+        for originals in self.anchors:
+            copies = originals.expand(self.settings.copies, *originals.shape)
+            views = augment(copies, self.task.background, generator)
+            result.append(torch.cat([originals[None], views]))
+        return result

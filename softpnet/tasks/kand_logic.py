@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -37,15 +39,58 @@ SETTINGS = Settings(
 
 def agreements(c: Tensor, figures: int = 3, objects: int = 3) -> Tensor:
     """For shape and for colour: do the figures have one repetition type? `[..., figures * objects * 2] -> [..., 2]`."""
-    scene = c.unflatten(-1, (figures, objects, 2))
-    each = scene.unbind(-2)  # per object [..., figures, 2]
-    # equal pairs of three objects: none, all distinct; one, exactly two equal; three, all equal
-    pairs = torch.stack([one == other for one, other in itertools.combinations(each, 2)]).sum(0)  # [..., figures, 2]
-    return (pairs == pairs[..., :1, :]).all(-2)
+    types = repetition_types(c.unflatten(-1, (figures, objects, 2)))  # [..., figures, 2]
+    return (types == types[..., :1, :]).all(-2)
+
+
+def repetition_types(figure: Tensor) -> Tensor:
+    """Number of equal pairs among the objects, for shape and for colour: `[..., objects, 2] -> [..., 2]`.
+
+    Of three objects: none, all distinct; one, exactly two equal; three, all equal.
+    """
+    each = figure.unbind(-2)  # per object [..., 2]
+    return torch.stack([one == other for one, other in itertools.combinations(each, 2)]).sum(0)
 
 
 def label(c: Tensor) -> Tensor:
     return agreements(c).any(-1).long()
+
+
+def label_log_prob(log_p: Tensor, labels: Tensor, figures: int = 3, objects: int = 3) -> Tensor:
+    """log P(y|x), exact: log p `[B, figures * objects * 2, h]`, labels `[B]` -> `[B]`.
+
+    A figure's 9^3 = 729 states are summed up into its 9 pairs of repetition types, and the scene's 9^3 triples of pairs
+    into its label. The tables hold shape and colour together, so nothing is assumed about how the two go together
+    in a figure; p(c|x) itself is the product over all concepts, as everywhere.
+    """
+    of_state, of_scene = _type_tables(figures, objects, log_p.shape[-1])
+    shape, colour = log_p.unflatten(1, (figures, objects, 2)).unbind(3)  # [B, figures, objects, h] each
+    primitive = (shape[..., :, None] + colour[..., None, :]).flatten(3)  # [B, figures, objects, P]
+    state = _combined(primitive)  # [B, figures, P ** objects]
+    pairs = of_state.to(log_p.device)  # [P ** objects, pairs]
+    pair = (state[..., None] + pairs).logsumexp(-2)  # [B, figures, pairs]
+    scene = _combined(pair)  # [B, pairs ** figures]
+    return scene.masked_fill(of_scene.to(log_p.device) != labels[:, None], -math.inf).logsumexp(1)
+
+
+def _combined(log_p: Tensor) -> Tensor:
+    """Log-probabilities of all combinations of independent parts: `[..., parts, v] -> [..., v ** parts]`, lexical."""
+    first, *others = log_p.unbind(-2)
+    for other in others:
+        first = (first[..., :, None] + other[..., None, :]).flatten(-2)
+    return first
+
+
+@functools.cache
+def _type_tables(figures: int, objects: int, values: int) -> tuple[Tensor, Tensor]:
+    """0 where a figure's state has a pair of types, else -inf, `[states, pairs]`; label of each scene of pairs."""
+    primitives = torch.cartesian_prod(*[torch.arange(values)] * 2)  # [P, 2]
+    states = primitives[torch.cartesian_prod(*[torch.arange(len(primitives))] * objects)]  # [states, objects, 2]
+    pairs, pair_of_state = repetition_types(states).unique(dim=0, return_inverse=True)  # [pairs, 2], [states]
+    has = pair_of_state[:, None] == torch.arange(len(pairs))
+    scenes = pairs[torch.cartesian_prod(*[torch.arange(len(pairs))] * figures)]  # [scenes, figures, 2]
+    agree = (scenes == scenes[:, :1]).all(1).any(1)
+    return torch.zeros(has.shape).masked_fill(~has, -math.inf), agree.long()
 
 
 def sample(count: int, wanted: int, generator: Generator) -> Tensor:
@@ -108,6 +153,7 @@ def task(
         rows=rows,
         move=switch_one(SPACE, label),
         corrupt=Corruption(label=0, source=1, apply=corrupt),
+        label_log_prob=label_log_prob,
         data=data,
         background=1.0,
         settings=SETTINGS,

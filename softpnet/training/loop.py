@@ -79,9 +79,11 @@ class Training:
         settings: Settings,
         streams: Streams,
         fabric: Fabric,
+        concepts: Tensor | None = None,
     ) -> None:
         self.method, self.module, self.settings, self.streams, self.fabric = method, module, settings, streams, fabric
         self.images, self.labels = images, labels
+        self.concepts = concepts if method.needs_concepts else None  # [N, k]
         self.adam = torch.optim.Adam(
             module.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, foreach=True
         )
@@ -122,7 +124,8 @@ class Training:
         batches = self.order.split(settings.batch_size)
         began = time.perf_counter() - at.seconds
         for ids in batches[at.step :]:
-            batch = Batch(self._images(ids), self.labels[ids].to(self.fabric.device), ids)
+            concepts = None if self.concepts is None else self.concepts[ids].to(self.fabric.device)
+            batch = Batch(self._images(ids), self.labels[ids].to(self.fabric.device), ids, concepts)
             clock = Clock(at.epoch, at.step)
             loss, state, info = self.method.loss(self.model, self.state, batch, clock, self.streams)
             self._update(loss, f"epoch {at.epoch + 1}, step {at.step + 1}, on the batch of examples {ids.tolist()}")

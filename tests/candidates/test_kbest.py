@@ -5,12 +5,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+from softpnet.candidates.choose import choose_source
 from softpnet.candidates.kbest import KBest, most_probable
 from softpnet.candidates.source import Query
 from softpnet.concepts import ConceptSpace, Group
 from softpnet.settings import Settings
 from softpnet.targets import scores
 from softpnet.task import Task
+from softpnet.tasks import load
 
 
 @st.composite
@@ -72,3 +74,11 @@ def test_a_rare_label_beyond_the_pool_has_no_candidates_instead_of_wrong_ones():
     assert not few.valid.any() and info["found"] == 0
     every, *_ = KBest(task, Settings(pool=81, kept=5)).candidates({}, query, torch.Generator())
     assert every.rows[every.valid].tolist() == [[2, 2, 2, 2]]
+
+
+def test_auto_does_not_warn_of_a_rare_label_that_has_a_complete_list(recwarn):
+    task = load("visual_sudoku")
+    choose_source(task, task.settings.override(candidates="auto"), torch.Generator()).start(torch.tensor([0, 1]))
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match=r"label 1 \(example ids 1\) was given by none of many random assignments"):
+        choose_source(task, task.settings.override(candidates="kbest"), torch.Generator()).start(torch.tensor([0, 1]))

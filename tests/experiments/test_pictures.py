@@ -158,6 +158,14 @@ def test_tsne_flings_no_prototype_off_the_map(seed: int) -> None:
     assert radius.max() < 4 * np.median(radius)
 
 
+def test_a_map_without_prototypes_has_no_stars(tmp_path: Path) -> None:
+    learned(tmp_path / "a.png", **run() | {"prototypes": None})
+    learned(tmp_path / "b.png", **run())
+    check_files(tmp_path / "a.png")
+    assert "prototype" in words(tmp_path / "b.png") and "prototype" not in words(tmp_path / "a.png")
+    assert "accuracy" in words(tmp_path / "a.png")
+
+
 def test_unknown_truth_is_said_and_the_matrix_left_out(tmp_path: Path) -> None:
     learned(tmp_path / "a.png", **run() | {"true": None})
     check_files(tmp_path / "a.png")

@@ -1,0 +1,18 @@
+"""Abduction, after the classifier has been trained on the augmented anchors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from softpnet import losses
+from softpnet.methods import abduction
+from softpnet.methods.base import Streams
+
+
+class Method(abduction.Method):
+    """Abduction with what Soft-PNet starts from: as many warm-up steps, on as many copies, with a cross-entropy."""
+
+    def warm_up(self, module: nn.Module, images: Tensor, streams: Streams) -> Tensor:
+        shown = module(images, self.augmented_anchors(streams("augment"))).anchors
+        return torch.stack([losses.anchor_cross_entropy(log_q) for log_q in shown]).mean()

@@ -1,0 +1,34 @@
+"""PNet+SL: prototypes, and the exact negative log-likelihood of the label (semantic loss)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from softpnet.likelihood import LabelLogProb, label_log_prob
+from softpnet.methods.base import Batch, Clock, Streams
+from softpnet.methods.prototypical import Prototypical
+
+
+class Method(Prototypical):
+    """Andolfi and Giunchiglia, Right for the Right Reasons (NeurIPS 2025), with the exact semantic loss.
+
+    L = L_proto + lambda * -log P(y|x), where P(y|x) is the sum of p(c|x) over S(y), exact.
+    """
+
+    columns = ("loss_proto", "loss_semantic", "weight")
+    log_prob: LabelLogProb
+
+    def start(self, labels: Tensor, streams: Streams) -> dict[str, Tensor]:
+        self.log_prob = label_log_prob(self.task, labels, streams("cache"))
+        return {}
+
+    def loss(
+        self, module: nn.Module, state: dict[str, Tensor], batch: Batch, clock: Clock, streams: Streams
+    ) -> tuple[Tensor, dict[str, Tensor], dict[str, float]]:
+        weight = self.weight(clock)
+        anchors = self.augmented_anchors(streams("augment"))
+        reading = module(self.training_images(batch, clock, streams), anchors)
+        proto = self.prototypical(reading.anchors, streams)
+        semantic = -self.log_prob(reading.log_p, batch.labels).mean()
+        info = {"loss_proto": proto.item(), "loss_semantic": semantic.item(), "weight": weight}
+        return proto + weight * semantic, state, info

@@ -1,0 +1,19 @@
+"""SoftG-K: K walked candidates per example, and a cross-entropy towards the best of them; no anchors."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from softpnet.encoders import lenet
+from softpnet.methods.classified import GroundedClassifier
+
+
+class Method(GroundedClassifier):
+    """The baseline of the Soft-PNet paper that gives SoftG a population of K candidates, drawn uniformly."""
+
+    encoder = staticmethod(lenet)
+    fixed: ClassVar[dict[str, Any]] = {
+        "candidates": "cache",
+        "draw_factor": 1,
+        "target": "best",
+    }

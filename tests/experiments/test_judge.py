@@ -1,0 +1,31 @@
+"""What is drawn of a model, with prototypes and without."""
+
+import pytest
+import torch
+from torch import nn
+
+import softpnet as sp
+from softpnet.experiments import judge
+
+PRIMITIVES = ((0, 0), (0, 1), (1, 1))  # not (1, 0)
+
+
+@pytest.mark.parametrize(("method", "stars"), [("softpnet", True), ("softg", False)])
+def test_every_image_is_drawn_as_its_most_probable_primitive(method, stars, tmp_path, monkeypatch, generator):
+    space = sp.ConceptSpace(sp.Group([0, 1], (2, 2), name="look", primitives=PRIMITIVES))
+    task = sp.Task(space, lambda c: c.sum(-1), settings=sp.Settings(epochs=1, batch_size=8, warmup_steps=1))
+    concepts = torch.tensor(PRIMITIVES)[torch.randint(3, (20, 2), generator=generator)].flatten(1)  # [20, 4]
+    examples = sp.Examples(torch.rand(20, 2, 1, 8, 8, generator=generator), task.label(concepts), concepts)
+    anchors = sp.Anchors(torch.rand(3, 1, 8, 8, generator=generator), torch.tensor(PRIMITIVES))
+    model = sp.SoftPNet(task, method=method, encoder=lambda c: nn.Sequential(nn.Flatten(), nn.Linear(64, 5)))
+    model.fit(examples.images, examples.labels, anchors)
+    drawn = {}
+    monkeypatch.setattr(judge, "learned", lambda path, **what: drawn.update(what))
+    judge.draw(model, sp.Data(examples, anchors, {"test": examples}), tmp_path)
+
+    p = model.predict(examples.images).probabilities.unflatten(1, (2, 2)).flatten(0, 1)  # [40, 2, 2]
+    best = torch.stack([p[:, 0, a] * p[:, 1, b] for a, b in PRIMITIVES]).argmax(0)
+    assert torch.equal(drawn["predicted"], best)
+    assert drawn["embeddings"].shape == (40, 5)
+    assert (drawn["prototypes"] is not None) == stars
+    assert (tmp_path / "curves.png").exists()
