@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -66,6 +68,25 @@ class Display:
         done = step.epoch * step.steps + step.step + 1
         total = step.epochs * step.steps
         self.bar.update(self.line, completed=done, total=total, epoch=step.epoch + 1, numbers=numbers)
+
+
+def count_up(done: Iterable[str], total: int) -> None:
+    """Follow what is done, one after the other, with the time that is left; a line each where there is no terminal."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.completed}/{task.total} {task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal or total == 0,
+    )
+    with bar:
+        line = bar.add_task("runs", total=total)
+        for at, name in enumerate(done, start=1):
+            bar.update(line, advance=1, description=name)
+            if not console.is_terminal:
+                print(f"{at}/{total}: {name}", file=sys.stderr, flush=True)
 
 
 def show_metrics(task: Task, metrics: dict[str, dict[str, float]], folder: Path) -> None:

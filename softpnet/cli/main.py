@@ -15,6 +15,7 @@ from softpnet.cli.evaluate import Evaluate
 from softpnet.cli.lists import Methods, Tasks
 from softpnet.cli.predict import Predict
 from softpnet.cli.reproduce import Reproduce
+from softpnet.cli.table import ResultTable
 from softpnet.cli.train import INTERRUPTED, Train
 from softpnet.errors import InputError, SoftPNetError
 
@@ -24,6 +25,7 @@ COMMANDS = {
     "evaluate": Evaluate,
     "predict": Predict,
     "reproduce": Reproduce,
+    "table": ResultTable,
     "tasks": Tasks,
     "methods": Methods,
 }

@@ -1,49 +1,43 @@
-"""`softpnet reproduce [ROW...]`"""
+"""`softpnet reproduce [table1|table2|all|ROW...]`"""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
-from softpnet.errors import InputError
+from softpnet.cli.display import count_up
+from softpnet.cli.table import chosen_rows, chosen_seeds, show
 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Run the rows of the result table that have no record yet, and print the table."""
+    """Run what has no record yet of the result tables, and print them. May be stopped at any time, and goes on."""
 
-    rows: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Rows to run; all unless given."""
+    what: tyro.conf.Positional[tuple[str, ...]] = ()
+    """table1 (methods), table2 (ablations), all, or names of rows; all unless given."""
+    seeds: int = 10
+    """How many of the ten seeds 0, 128, ..., 1152."""
     jobs: int = 2
     """Processes side by side, one thread each."""
     records: Path = Path("results")
     """Folder of the records, one JSON file per row and seed."""
     into: Path | None = None
-    """A Markdown page to put the table into, between its two marks."""
-    run_missing: bool = True
-    """With --no-run-missing, only print the table of the records that are there."""
+    """A Markdown page to put the tables into, between its two marks."""
 
     def run(self) -> int:
-        from softpnet.experiments import reproduce
-        from softpnet.experiments.pages import write_into
-        from softpnet.experiments.rows import ROWS
+        from contextlib import closing
 
-        known = [row.name for row in ROWS]
-        for name in self.rows:
-            if name not in known:
-                raise InputError(f"unknown row {name!r}; the rows are {', '.join(known)}")
-        rows = [row for row in ROWS if not self.rows or row.name in self.rows]
+        from softpnet.errors import InputError
+        from softpnet.experiments.records import missing
+        from softpnet.experiments.reproduce import run_missing
+
+        rows, seeds = chosen_rows(self.what), chosen_seeds(self.seeds)
         if self.jobs < 1:
             raise InputError(f"--jobs is {self.jobs}, expected at least 1")
-        if self.run_missing:
-            total = len(reproduce.missing(rows, self.records))
-            for at, (row, seed) in enumerate(reproduce.run_missing(rows, self.records, self.jobs), start=1):
-                print(f"{at}/{total}: {row.title}, seed {seed}", file=sys.stderr, flush=True)
-        table = reproduce.write_up(rows, self.records)
-        print(table, end="")
-        if self.into is not None:
-            write_into(self.into, table)
+        total = len(missing(rows, seeds, self.records))
+        with closing(run_missing(rows, seeds, self.records, self.jobs)) as done:
+            count_up((f"{row.name}, seed {seed}" for row, seed in done), total)
+        show(rows, seeds, self.records, "terminal", self.into)
         return 0

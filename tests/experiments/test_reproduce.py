@@ -1,61 +1,160 @@
 """Records become tables, and what has no record is run."""
 
 import json
+import math
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from softpnet.errors import InputError
-from softpnet.experiments import reproduce
+from softpnet.errors import InputError, TrainingError
+from softpnet.experiments import records, table
 from softpnet.experiments.pages import BEGIN, END, write_into
-from softpnet.experiments.rows import ROWS, Row
+from softpnet.experiments.reproduce import UNFINISHED, run_missing
+from softpnet.experiments.rows import ROWS, SEEDS, Row
 
-ROW = Row(
-    "tiny",
-    "Tiny",
-    "kand_logic",
-    ("--option", "train=16", "--option", "test=8", "--option", "cached=50", "--epochs", "1", "--warmup-steps", "0"),
-    seeds=(0, 128),
-    mean_at_least={"concept_accuracy": 90.0},
-    each_at_least={"label_accuracy": 80.0},
-)
+SMALL = ("--option", "train=16", "--option", "test=8", "--option", "cached=50", "--epochs", "1", "--warmup-steps", "0")
+ROW = Row("tiny", "Tiny", "kand_logic", arguments=SMALL, paper={"concept_accuracy": 90.0, "label_accuracy": 80.5})
+OTHER = Row("other", "Other", "kand_logic", "pnet_sl", SMALL)
+CEILING = Row("top", "Top", "kand_logic", "supervised", SMALL)
 
 
-def record(folder, seed, concept, label):
-    test = {"concept_accuracy": concept, "primitive_accuracy": concept, "label_accuracy": label, "label_f1": label}
-    content = {"seed": seed, "tests": {"test": test}, "seconds_per_epoch": 1.0, "versions": {"commit": "abcdef123456"}}
-    reproduce.record_path(folder, ROW, seed).write_text(json.dumps(content))
+def record(folder, row, seed, concept, label, **changes):
+    test = {name: concept for name in ("concept_accuracy", "concept_f1", "primitive_accuracy")}
+    content = {
+        "row": row.name,
+        "seed": seed,
+        "configuration": row.name,
+        "model_sha256": f"{row.name}{seed}",
+        "tests": {"test": test | {"label_accuracy": label, "label_f1": label}, "second": {}},
+        "seconds_per_epoch": 1.0,
+        "versions": {"commit": "abcdef123456"},
+    }
+    records.record_path(folder, row, seed).write_text(json.dumps(content | changes))
 
 
-def test_the_table_has_mean_deviation_minimum_and_says_what_was_reached(tmp_path):
-    record(tmp_path, 0, 0.90, 0.85)
-    record(tmp_path, 128, 0.94, 0.79)
-    table = reproduce.write_up([ROW], tmp_path)
-    assert "| Tiny | 2 | 92.00 ± 2.00 | 90.00 | 92.00 ± 2.00 | 82.00 ± 3.00 | 79.00 |" in table
-    assert "concept mean >= 90.0: reached; label each >= 80.0: short by 1.00" in table
-    assert "| Tiny | 128 | 94.00 | 94.00 | 79.00 | 1.0 | abcdef1234 |" in table
+@pytest.fixture
+def filled(tmp_path):
+    for seed, concept, label in ((0, 0.90, 0.85), (128, 0.94, 0.79)):
+        record(tmp_path, ROW, seed, concept, label)
+        record(tmp_path, OTHER, seed, concept - (0.10 if seed else 0.06), label)
+        record(tmp_path, CEILING, seed, 0.97, 0.95)
+    return tmp_path
+
+
+def test_the_table_has_mean_deviation_minimum_the_paper_and_the_ceiling(filled):
+    summaries = table.summarise([ROW, OTHER, CEILING], SEEDS, filled)
+    ours, other, top = table.result_table(summaries).rows
+    assert ours[:3] == ["Tiny", "2", "92.00 ± 2.00 (90.00)"] and ours[5] == "82.00 ± 3.00 (79.00)"
+    assert ours[-2:] == ["90.00 (+2.00), 80.50 (+1.50)", "5.00, 13.00"]
+    assert other[-2] == "" and top[-1] == ""
+    assert ["Tiny", "128", "94.00"] == table.seed_table(summaries).rows[1][:3]
+
+
+def test_methods_are_compared_on_the_same_seeds_with_a_confidence_interval(filled):
+    record(filled, ROW, 256, 0.5, 0.5)  # a seed that the other has not: left out
+    ours, other = table.summarise([ROW, OTHER], SEEDS, filled)
+    found = table.compare(ours, other, "concept_accuracy")
+    # Differences 6 and 10: mean 8, standard error 2, Student's 97.5 % point at one degree of freedom 12.706.
+    assert found.seeds == 2 and math.isclose(found.mean, 8.0)
+    assert math.isclose(found.low, 8 - 12.7062 * 2, abs_tol=1e-3)
+    assert math.isclose(found.high, 8 + 12.7062 * 2, abs_tol=1e-3)
+    assert ["Tiny", "Other", "concept", "2", "+8.00", "-17.41 to +33.41"] in table.comparison_table([ours, other]).rows
+    assert table.compare(ours, other, "no_such_metric") is None
+
+
+def test_records_of_different_configurations_are_not_averaged(filled):
+    record(filled, ROW, 256, 0.9, 0.9, configuration="another")
+    with pytest.raises(InputError, match=r"records of tiny .* different configurations"):
+        table.summarise([ROW], SEEDS, filled)
+
+
+def test_two_seeds_with_the_same_weights_are_noticed(filled):
+    record(filled, ROW, 256, 0.9, 0.9, model_sha256="tiny128")
+    with pytest.raises(InputError, match="seeds 128 and 256 of tiny gave identical weights"):
+        table.summarise([ROW], SEEDS, filled)
+
+
+def test_markdown_and_latex_hold_the_same_cells(filled):
+    text = table.result_table(table.summarise([ROW], SEEDS, filled))
+    assert "| Tiny | 2 | 92.00 ± 2.00 (90.00) |" in table.markdown(text)
+    assert r"Tiny & 2 & 92.00 $\pm$ 2.00 (90.00) &" in table.latex(text) and r"\bottomrule" in table.latex(text)
+    assert r"95 \% interval" in table.latex(table.Text("", ["95 % interval"], []))
 
 
 def test_only_what_has_no_record_is_run_and_the_record_tells_all(tmp_path):
-    record(tmp_path, 0, 0.90, 0.85)
-    before = reproduce.record_path(tmp_path, ROW, 0).read_text()
-    assert reproduce.missing([ROW], tmp_path) == [(ROW, 128)]
-    assert list(reproduce.run_missing([ROW], tmp_path, jobs=1)) == [(ROW, 128)]
-    made = json.loads(reproduce.record_path(tmp_path, ROW, 128).read_text())
+    record(tmp_path, ROW, 0, 0.90, 0.85)
+    before = records.record_path(tmp_path, ROW, 0).read_text()
+    assert records.missing([ROW], (0, 128), tmp_path) == [(ROW, 128)]
+    assert list(run_missing([ROW], (0, 128), tmp_path, jobs=1)) == [(ROW, 128)]
+    made = json.loads(records.record_path(tmp_path, ROW, 128).read_text())
     assert made["row"] == "tiny" and made["seed"] == 128 and made["settings"]["epochs"] == 1
     assert len(made["curve"]) == 1 and set(made["tests"]) == {"test"} and "torch" in made["versions"]
     assert made["command"].startswith("softpnet train kand_logic --seed 128 ")
-    assert reproduce.missing([ROW], tmp_path) == []
-    assert reproduce.record_path(tmp_path, ROW, 0).read_text() == before
+    assert len(made["configuration"]) == len(made["model_sha256"]) == 64 and made["machine"]["threads"] == 1
+    assert records.missing([ROW], (0, 128), tmp_path) == [] and not list((tmp_path / UNFINISHED).iterdir())
+    assert records.record_path(tmp_path, ROW, 0).read_text() == before
+
+
+def test_the_configuration_is_that_of_all_seeds_and_of_no_other_settings():
+    config = {"task": "t", "origin": {"options": {}}, "method": "m", "settings": {"epochs": 1}, "seed": 0}
+    same = records.configuration(config | {"seed": 1, "versions": {}})
+    assert same == records.configuration(config) != records.configuration(config | {"settings": {"epochs": 2}})
+
+
+def test_a_run_that_fails_is_named_with_what_it_said(tmp_path):
+    broken = Row("broken", "Broken", "kand_logic", arguments=("--epochs", "0"))
+    with pytest.raises(TrainingError, match=r"train kand_logic --seed 0 --epochs 0 ended with 2: .*epochs is 0"):
+        list(run_missing([broken], (0,), tmp_path, jobs=1))
+
+
+STOPPED = """
+import sys
+from pathlib import Path
+from contextlib import closing
+from softpnet.experiments.reproduce import run_missing
+from softpnet.experiments.rows import Row
+row = Row("long", "Long", "kand_logic", arguments=tuple(sys.argv[2:]))
+with closing(run_missing([row], (0,), Path(sys.argv[1]), 1)) as done:
+    print(len(list(done)))
+"""
+
+
+def test_what_was_cut_off_goes_on_from_its_checkpoint(tmp_path):
+    """Ctrl-C reaches the run too, which makes a checkpoint; the second start makes fewer steps and the record."""
+    arguments = [*SMALL[:6], "--epochs", "30", "--warmup-steps", "0", "--episodes", "2", "--batch-size", "8"]
+    command = [sys.executable, "-c", STOPPED, str(tmp_path), *arguments]
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+    folder = tmp_path / UNFINISHED / "long-seed0"
+    until = time.monotonic() + 60
+    while not (folder / "epochs.jsonl").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) != 0
+    checkpoints = sorted(path.name for path in folder.glob("checkpoint-*"))
+    assert checkpoints and not checkpoints[-1].startswith("checkpoint-000000-0000-")
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "1\n"
+    made = json.loads((tmp_path / "long-seed0.json").read_text())
+    assert len(made["curve"]) == 30 and not made["interrupted"]
 
 
 def test_committed_records_fit_the_rows_they_are_shown_in():
     folder = Path(__file__).parents[2] / "results"
     for row in ROWS:
-        for found in reproduce.read_records(row, folder):
-            assert found["row"] == row.name and found["seed"] in row.seeds
+        for found in records.read_records(row, SEEDS, folder):
+            assert found["row"] == row.name and found["seed"] in SEEDS
             assert found["command"] == " ".join(["softpnet", *row.command(found["seed"])])
             assert not found["versions"]["commit"].endswith("+"), "measured on code that was not committed"
+
+
+def test_rows_have_names_of_their_own_and_methods_that_exist():
+    from softpnet import methods, tasks
+
+    assert len({row.name for row in ROWS}) == len(ROWS)
+    assert {row.method for row in ROWS} == set(methods.names()) and {row.task for row in ROWS} == set(tasks.names())
 
 
 def test_a_page_keeps_what_is_outside_its_marks(tmp_path):

@@ -1,0 +1,82 @@
+"""`softpnet table [table1|table2|all|ROW...]`"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import tyro
+
+from softpnet.errors import InputError
+
+if TYPE_CHECKING:
+    from softpnet.experiments.rows import Row
+
+Form = Literal["terminal", "markdown", "latex"]
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """Print the records: mean, deviation and lowest seed, beside the paper's figures, and methods compared in pairs."""
+
+    what: tyro.conf.Positional[tuple[str, ...]] = ()
+    """table1 (methods), table2 (ablations), all, or names of rows; all unless given."""
+    seeds: int = 10
+    """How many of the ten seeds 0, 128, ..., 1152."""
+    records: Path = Path("results")
+    """Folder of the records."""
+    form: Form = "terminal"
+    """How it is written."""
+    into: Path | None = None
+    """A Markdown page to put the tables into, between its two marks."""
+
+    def run(self) -> int:
+        show(chosen_rows(self.what), chosen_seeds(self.seeds), self.records, self.form, self.into)
+        return 0
+
+
+def chosen_rows(what: Sequence[str]) -> list[Row]:
+    from softpnet.experiments.rows import ROWS, TABLES
+
+    groups = {"all": ROWS, **TABLES, **{row.name: (row,) for row in ROWS}}
+    for name in what:
+        if name not in groups:
+            raise InputError(f"unknown row {name!r}; there are {', '.join(groups)}")
+    wanted = {row.name for name in what or ("all",) for row in groups[name]}
+    return [row for row in ROWS if row.name in wanted]
+
+
+def chosen_seeds(count: int) -> tuple[int, ...]:
+    from softpnet.experiments.rows import SEEDS
+
+    if not 1 <= count <= len(SEEDS):
+        raise InputError(f"--seeds is {count}, expected 1 to {len(SEEDS)}")
+    return SEEDS[:count]
+
+
+def show(rows: Sequence[Row], seeds: Sequence[int], records: Path, form: Form, into: Path | None) -> None:
+    """Print the tables, and put them into a page."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from softpnet.experiments import table
+    from softpnet.experiments.pages import write_into
+
+    summaries = table.summarise(rows, seeds, records)
+    if not summaries:
+        raise InputError(f"{records} has no record of these rows; `softpnet reproduce` makes them")
+    shown = [table.result_table(summaries), table.comparison_table(summaries), table.seed_table(summaries)]
+    console = Console(width=None if sys.stdout.isatty() else 220)
+    for text in shown:
+        if form == "terminal":
+            drawn = Table(*text.head, title=text.title)
+            for line in text.rows:
+                drawn.add_row(*line)
+            console.print(drawn)
+        else:
+            print(table.markdown(text) if form == "markdown" else table.latex(text))
+    if into is not None:
+        write_into(into, "\n".join(table.markdown(text) for text in shown))

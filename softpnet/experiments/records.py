@@ -1,0 +1,64 @@
+"""Records: one JSON file per row and seed, and the guards that keep unlike ones apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from softpnet.errors import InputError
+from softpnet.experiments.rows import Row
+from softpnet.storage import digest, read_json, write_json
+from softpnet.training.folder import CONFIG, EPOCHS, METRICS, RunFolder
+
+
+def record_path(records: Path, row: Row, seed: int) -> Path:
+    return records / f"{row.name}-seed{seed}.json"
+
+
+def missing(rows: Sequence[Row], seeds: Sequence[int], records: Path) -> list[tuple[Row, int]]:
+    """What has no record yet, seed by seed, so that every row has some seeds early."""
+    pairs = [(row, seed) for seed in seeds for row in rows]
+    return [(row, seed) for row, seed in pairs if not record_path(records, row, seed).exists()]
+
+
+def write_record(row: Row, seed: int, run: Path, records: Path) -> None:
+    """Make the record of a finished run."""
+    folder = RunFolder(run)
+    config, metrics = (json.loads(folder.read(name)) for name in (CONFIG, METRICS))
+    record = {
+        "row": row.name,
+        "command": " ".join(["softpnet", *row.command(seed)]),
+        "configuration": configuration(config),
+        **config,
+        **metrics,
+        "curve": [json.loads(line) for line in folder.read(EPOCHS).splitlines()],
+    }
+    write_json(record_path(records, row, seed), record)
+
+
+def configuration(config: dict[str, Any]) -> str:
+    """One sha256 for all that seeds of a row must share."""
+    options = (config["origin"] or {}).get("options")
+    kept = {"task": config["task"], "options": options, "method": config["method"], "settings": config["settings"]}
+    return digest(json.dumps(kept, sort_keys=True).encode())
+
+
+def read_records(row: Row, seeds: Sequence[int], records: Path) -> list[dict[str, Any]]:
+    """The records of a row, in the order of the seeds; raises where they cannot be averaged."""
+    paths = [record_path(records, row, seed) for seed in seeds]
+    found = [read_json(path) for path in paths if path.exists()]
+    for entry, fault in (
+        ("configuration", "were made with different configurations"),
+        ("row", "are of different rows"),
+    ):
+        different = {record[entry] for record in found}
+        if len(different) > 1:
+            raise InputError(f"records of {row.name} in {records} {fault} and cannot be averaged; make them again")
+    weights = [record["model_sha256"] for record in found]
+    for at, each in enumerate(weights):
+        if each in weights[:at]:
+            same = found[weights.index(each)]["seed"], found[at]["seed"]
+            raise InputError(f"seeds {same[0]} and {same[1]} of {row.name} gave identical weights; make them again")
+    return found
