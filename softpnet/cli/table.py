@@ -68,7 +68,8 @@ def show(rows: Sequence[Row], seeds: Sequence[int], records: Path, form: Form, i
     summaries = table.summarise(rows, seeds, records)
     if not summaries:
         raise InputError(f"{records} has no record of these rows; `softpnet reproduce` makes them")
-    shown = [table.result_table(summaries), table.comparison_table(summaries), table.seed_table(summaries)]
+    makers = (table.result_table, table.comparison_table, table.command_table, table.seed_table)
+    shown = [make(summaries) for make in makers]
     console = Console(width=None if sys.stdout.isatty() else 220)
     for text in shown:
         if form == "terminal":

@@ -121,6 +121,12 @@ def seed_table(summaries: Sequence[Summary]) -> Text:
     return Text("Every seed", ["run", "seed", *METRICS.values(), "s / epoch", "commit"], lines)
 
 
+def command_table(summaries: Sequence[Summary]) -> Text:
+    """How each row is run; every seed has the same command but for the seed."""
+    lines = [[s.row.name, f"`softpnet {' '.join(s.row.command(s.seeds[0]))}`"] for s in summaries]
+    return Text("The first seed of each row", ["row", "command"], lines)
+
+
 def comparison_table(summaries: Sequence[Summary]) -> Text:
     """Our method on each task against every other row of the task, on the same seeds."""
     lines = []
