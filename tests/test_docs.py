@@ -66,8 +66,7 @@ def test_the_first_block_is_a_file_that_the_command_line_trains(tmp_path):
 
 
 def test_the_page_lists_every_check_of_a_task_and_the_readme_their_number():
-    from softpnet.cli.table import show
-from softpnet.conformance.checking import CHECKS
+    from softpnet.conformance.checking import CHECKS
 
     page = (ROOT / "docs/your-own-task.md").read_text()
     table = page[page.index("| check |") : page.index("## Concepts in groups")]
