@@ -75,13 +75,16 @@ def read_plain(path: Path, limit: int = SIZE_LIMIT) -> bytes:
     except OSError as error:
         what = "is a symbolic link, expected a plain file" if error.errno == errno.ELOOP else error.strerror
         raise InputError(f"{path} cannot be read: it {what}" if what else f"{path} cannot be read") from error
-    with os.fdopen(handle, "rb") as file:
+    try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise InputError(f"{path} is not a plain file")
         if found.st_size > limit:
             raise InputError(f"{path} has {found.st_size:,} bytes, expected at most {limit:,}")
-        return file.read()
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(handle)
 
 
 def refuse_code(path: Path) -> None:

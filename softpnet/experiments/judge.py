@@ -6,6 +6,7 @@ import statistics
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import torch
 from torch import Generator
@@ -60,7 +61,7 @@ def draw(model: SoftPNet, data: Data, folder: Path) -> None:
         shown = torch.ones_like(predicted, dtype=torch.bool) if true is None else true >= 0
         anchors = model.anchors[g]  # [P, C, H, W]
         learned(
-            folder / (f"learned-{group.name}.png" if len(space.groups) > 1 else "learned.png"),
+            folder / (f"learned-{quote(group.name, safe='')}.png" if len(space.groups) > 1 else "learned.png"),
             anchors=anchors if anchors.shape[1] in (1, 3) else anchors.mean(1, keepdim=True),
             names=group.primitive_names,
             prototypes=prototypes[g] if prototypes else None,

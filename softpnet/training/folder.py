@@ -20,7 +20,7 @@ from softpnet.training.lock import LOCK, hold
 CONFIG, EPOCHS, METRICS, MODEL = "config.json", "epochs.jsonl", "metrics.json", "model.safetensors"
 MANIFEST = "manifest.sha256"
 MANIFEST_LIMIT = 2**20
-LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9_][A-Za-z0-9_.-]*)")
+LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9_%][A-Za-z0-9_%.-]*)")
 LAST = "# sha256 of the lines above: "
 
 
@@ -95,6 +95,7 @@ class RunFolder:
     def _list(self, changes: dict[str, list[str]]) -> None:
         listed = {name: digests for name, digests in (self.listed | changes).items() if digests}
         lines = "".join(f"{each}  {name}\n" for name, digests in sorted(listed.items()) for each in digests)
+        assert all(map(LINE.fullmatch, lines.splitlines())), f"a name in {list(changes)} could not be read back"
         write_whole(self.path / MANIFEST, f"{lines}{LAST}{digest(lines.encode())}\n".encode())
         self.listed = listed
 

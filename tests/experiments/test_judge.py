@@ -6,6 +6,7 @@ from torch import nn
 
 import softpnet as sp
 from softpnet.experiments import judge
+from softpnet.training.folder import RunFolder
 
 PRIMITIVES = ((0, 0), (0, 1), (1, 1))  # not (1, 0)
 
@@ -29,3 +30,16 @@ def test_every_image_is_drawn_as_its_most_probable_primitive(method, stars, tmp_
     assert drawn["embeddings"].shape == (40, 5)
     assert (drawn["prototypes"] is not None) == stars
     assert (tmp_path / "curves.png").exists()
+
+
+def test_group_names_of_any_letters_give_files_that_the_folder_takes(tmp_path, generator):
+    groups = [sp.Group([0], 2, name="a b"), sp.Group([1], 2, name="Größe 1")]
+    task = sp.Task(sp.ConceptSpace(*groups), lambda c: c.sum(-1), settings=sp.Settings(epochs=1, warmup_steps=1))
+    concepts = torch.randint(2, (12, 2), generator=generator)
+    examples = sp.Examples(torch.rand(12, 2, 1, 8, 8, generator=generator), task.label(concepts), concepts)
+    one = sp.Anchors(torch.rand(2, 1, 8, 8, generator=generator), torch.arange(2))
+    anchors = {"a b": one, "Größe 1": one}
+    model = sp.SoftPNet(task, encoder=lambda c: nn.Sequential(nn.Flatten(), nn.Linear(64, 5)))
+    model.fit(examples.images, examples.labels, anchors, run=tmp_path / "run")
+    judge.judge(model, sp.Data(examples, anchors, {"test": examples}), tmp_path / "run", pictures=True)
+    assert "learned-a%20b.png" in RunFolder(tmp_path / "run")

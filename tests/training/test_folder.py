@@ -1,0 +1,138 @@
+"""The run folder: whole files, a manifest that is always right, one writer."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from softpnet.errors import InputError, StorageError
+from softpnet.storage import digest, read_plain, write_whole
+from softpnet.training import folder as folders
+from softpnet.training.folder import MANIFEST, RunFolder, last_run_folder
+from softpnet.training.lock import LOCK
+
+
+class PowerCut(BaseException):
+    pass
+
+
+def test_at_every_moment_of_a_write_the_folder_holds_the_old_file_or_the_new_one(tmp_path, monkeypatch):
+    """The power fails before each change of the disk in turn; the next start reads one of the two, and nothing else."""
+    seen = set()
+    for moment in range(20):
+        path = tmp_path / str(moment)
+        with RunFolder.to_write(path) as run:
+            run.write("config.json", b"old")
+        made = []
+
+        def fail(operation, *arguments, made=made, moment=moment):
+            if len(made) == moment:
+                raise PowerCut
+            made.append(operation)
+            return operation(*arguments)
+
+        with monkeypatch.context() as patched:
+            for name in ("replace", "fsync"):
+                real = getattr(os, name)
+                patched.setattr(os, name, lambda *arguments, real=real: fail(real, *arguments))
+            try:
+                with RunFolder.to_write(path) as run:
+                    run.write("config.json", b"new")
+            except PowerCut:
+                pass
+        with RunFolder.to_write(path) as run:
+            seen.add(run.read("config.json"))
+            assert len(run.listed["config.json"]) == 1
+        assert sorted(os.listdir(path)) == ["config.json", MANIFEST]
+    assert seen == {b"old", b"new"} and len(made) < moment, "the write ended before the last moment that was tried"
+
+
+def test_the_manifest_is_one_that_sha256sum_reads(tmp_path):
+    with RunFolder.to_write(tmp_path) as run:
+        run.write("one.json", b"1")
+        run.write("two.json", b"2")
+    assert f"{digest(b'1')}  one.json\n{digest(b'2')}  two.json\n" in (tmp_path / MANIFEST).read_text()
+    done = subprocess.run(["sha256sum", "-c", MANIFEST], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and "one.json: OK" in done.stdout
+
+
+def test_files_of_a_crash_are_swept_and_those_of_others_left(tmp_path):
+    with RunFolder.to_write(tmp_path) as run:
+        run.write("config.json", b"{}")
+    for name in ("model.safetensors.part", "checkpoint-1-process0.safetensors", "notes.txt"):
+        (tmp_path / name).write_bytes(b"x")
+    with RunFolder.to_write(tmp_path):
+        assert sorted(os.listdir(tmp_path)) == ["config.json", LOCK, MANIFEST, "notes.txt"]
+
+
+def test_files_of_a_run_without_a_manifest_are_not_touched(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"precious")
+    with pytest.raises(InputError, match=f"holds model.safetensors but no {MANIFEST}"), RunFolder.to_write(tmp_path):
+        pass
+    assert (tmp_path / "model.safetensors").read_bytes() == b"precious"
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    write_whole(tmp_path / "file", b"old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match="could not be written: No space left on device; what was there before"):
+        write_whole(tmp_path / "file", b"new")
+    assert os.listdir(tmp_path) == ["file"] and (tmp_path / "file").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/b", ".hidden", "", "two  words"])
+def test_a_manifest_names_files_of_its_folder_only(tmp_path, name):
+    lines = f"{digest(b'')}  {name}\n"
+    (tmp_path / MANIFEST).write_text(f"{lines}{folders.LAST}{digest(lines.encode())}\n")
+    with pytest.raises(InputError, match="expected the plain name of a file in the folder"):
+        RunFolder(tmp_path)
+
+
+def test_links_pipes_and_folders_are_not_read(tmp_path):
+    (tmp_path / "real").write_bytes(b"x")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    os.mkfifo(tmp_path / "pipe")
+    for name, words in (("link", "symbolic link"), ("pipe", "not a plain file"), (".", "not a plain file")):
+        with pytest.raises(InputError, match=words):
+            read_plain(tmp_path / name)
+    with pytest.raises(InputError, match="has 1 bytes, expected at most 0"):
+        read_plain(tmp_path / "real", limit=0)
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from softpnet.training.lock import hold
+with hold(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_second_process_is_told_who_holds_the_folder_and_a_crash_frees_it(tmp_path):
+    import socket
+
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "held\n"
+    named = f"in use by process {holder.pid} on {socket.gethostname()}"
+    with pytest.raises(InputError, match=named), RunFolder.to_write(tmp_path):
+        pass
+    holder.kill()
+    holder.wait()
+    assert (tmp_path / LOCK).exists()
+    with RunFolder.to_write(tmp_path):
+        pass
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_the_last_folder_of_a_name_is_the_newest_of_its_numbers(tmp_path):
+    assert last_run_folder(tmp_path, "run") == tmp_path / "run"
+    for at, name in enumerate(("run", "run-2", "run-other", "running")):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (at, at))
+    assert last_run_folder(tmp_path, "run") == tmp_path / "run-2"
