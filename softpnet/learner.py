@@ -33,6 +33,7 @@ from softpnet.training import run as runs
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.checkpoint import Checkpoints
 from softpnet.training.folder import CONFIG, EPOCHS, MODEL, RunFolder
+from softpnet.training.interrupt import graceful_stop
 from softpnet.training.loop import Progress, Training
 from softpnet.training.streams import Streams, borrowed_global_generator
 
@@ -148,24 +149,31 @@ class SoftPNet:
             # A user's encoder may draw from the global generator while training, as dropout does.
             for context in (_threads(hardware.threads), borrowed_global_generator(streams("encoder"))):
                 stack.enter_context(context)
-            checkpoints = None
+            # Without a folder there is nothing to save, and SIGTERM ends the process as it always does.
+            signals = (signal.SIGINT,) if run is None else (signal.SIGINT, signal.SIGTERM)
+            stop = stack.enter_context(graceful_stop(signals))
+            folder, checkpoints, finished = None, None, False
             if run is not None:
                 folder = stack.enter_context(runs.opened(Path(run), fabric))
                 config = self.config() | {"data": runs.fingerprint([images, labels, *truth, *self.anchors])}
-                if runs.begin(folder, config, resume, fabric):
-                    return self._read_weights(folder)
+                finished = runs.begin(folder, config, resume, fabric)
                 checkpoints = Checkpoints(folder, training, checkpoint_steps, checkpoint_seconds)
-                if resume:
+            if folder is not None and finished:
+                self._read_weights(folder)
+            else:
+                if checkpoints is not None and resume:
                     checkpoints.restore()
-            stopped_by = runs.follow(training, progress or (lambda step: None), checkpoints)
-            module.eval().float()
-            method.finish(module)
-            self.module = module.cpu()
-            self.epochs, self.interrupted = training.records, stopped_by is not None
-            if checkpoints is not None and fabric.is_global_zero:
-                self._write_weights(checkpoints.folder)
-        if stopped_by == signal.SIGTERM:
+                finished = runs.follow(training, progress or (lambda step: None), checkpoints, stop)
+                module.eval().float()
+                method.finish(module)
+                self.module = module.cpu()
+                self.epochs, self.interrupted = training.records, not finished
+                if folder is not None and fabric.is_global_zero:
+                    self._write_weights(folder)
+        if stop.signal == signal.SIGTERM:
             raise SystemExit(128 + signal.SIGTERM)
+        if stop.signal == signal.SIGINT and finished:  # it came while the end was being saved
+            raise KeyboardInterrupt
         return self
 
     @torch.inference_mode()

@@ -49,7 +49,10 @@ def main() -> None:
         )
         if unknown:
             raise InputError(f"unknown option {unknown[0]!r}; the options are {', '.join(option_names(type(chosen)))}")
-        sys.exit(chosen.run())
+        code = chosen.run()
+        # All is done: from here on a signal could only change the exit code, while Python takes itself down.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit(code)
     except SoftPNetError as error:
         print(f"softpnet: {error}", file=sys.stderr)
         sys.exit(2)

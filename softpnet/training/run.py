@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import signal
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from softpnet.storage import from_json, from_safetensors, refuse_code, to_json
 from softpnet.training.checkpoint import PATTERN, Checkpoints
 from softpnet.training.environment import differences
 from softpnet.training.folder import CONFIG, EPOCHS, MODEL, RunFolder
-from softpnet.training.interrupt import graceful_stop
+from softpnet.training.interrupt import Stop
 from softpnet.training.loop import Progress, Training, any_process
 
 if TYPE_CHECKING:
@@ -116,22 +115,21 @@ def _lines(records: list[dict[str, float]]) -> bytes:
     return "".join(json.dumps(each) + "\n" for each in plain).encode()
 
 
-def follow(training: Training, progress: Callable[[Progress], None], checkpoints: Checkpoints | None) -> int | None:
-    """Train to the end, or until a signal asks for a stop; then a checkpoint is made and the signal returned."""
+def follow(
+    training: Training, progress: Callable[[Progress], None], checkpoints: Checkpoints | None, stop: Stop
+) -> bool:
+    """Train to the end, or until a stop is asked for; then a checkpoint is made, and the answer is False."""
     fabric = training.fabric
-    # Without a folder there is nothing to save, and SIGTERM ends the process as it always does.
-    signals = (signal.SIGINT,) if checkpoints is None else (signal.SIGINT, signal.SIGTERM)
-    with graceful_stop(signals) as stop:
-        for step in training.steps():
-            if checkpoints is not None and step.epoch_done and fabric.is_global_zero:
-                checkpoints.folder.write(EPOCHS, _lines(training.records))
-            progress(step)
-            stopping = any_process(fabric, stop.requested)
-            if checkpoints is not None and (any_process(fabric, checkpoints.due()) or stopping):
-                checkpoints.save()
-            if stopping:
-                return stop.signal or signal.SIGINT
-    return None
+    for step in training.steps():
+        if checkpoints is not None and step.epoch_done and fabric.is_global_zero:
+            checkpoints.folder.write(EPOCHS, _lines(training.records))
+        progress(step)
+        stopping = any_process(fabric, stop.requested)
+        if checkpoints is not None and (any_process(fabric, checkpoints.due()) or stopping):
+            checkpoints.save()
+        if stopping:
+            return training.at.epoch == training.settings.epochs
+    return True
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:

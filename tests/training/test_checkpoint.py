@@ -130,6 +130,15 @@ def test_sigterm_makes_a_checkpoint_and_exits_with_143(whole, tmp_path):
     assert len(seen) == STEPS and outcome(tmp_path) == whole
 
 
+@pytest.mark.parametrize(("number", "left"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)])
+def test_a_signal_in_the_last_step_is_obeyed_once_the_finished_run_is_saved(whole, tmp_path, number, left):
+    seen = []
+    with pytest.raises(left):
+        fit(tmp_path, lambda step: (seen.append(step), len(seen) == STEPS and signal.raise_signal(number)))
+    assert outcome(tmp_path) == whole
+    assert not fit(tmp_path, seen.append, resume=True).interrupted and len(seen) == STEPS
+
+
 def test_sigterm_is_left_alone_where_there_is_no_run_folder():
     handler, seen = signal.getsignal(signal.SIGTERM), []
     model = SoftPNet(task(), encoder=Noisy, epochs=1, warmup_steps=0, episodes=2)
