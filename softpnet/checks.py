@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +13,9 @@ from softpnet.concepts import ConceptSpace, Group
 from softpnet.errors import InputError
 from softpnet.rule import is_integer
 from softpnet.task import Anchors, Task
+
+Encoder = nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
+"""A module from image to vector, a function from the number of channels to one, or a dict of either by name."""
 
 
 def check_images(images: Any, space: ConceptSpace) -> None:
@@ -114,6 +118,21 @@ def _arrange(group: Group, anchors: Anchors, image_shape: torch.Size) -> Tensor:
             "expected one labelled image per concept"
         )
     return anchors.images[[place[key] for key in range(len(primitives))]]
+
+
+def make_encoders(space: ConceptSpace, given: Encoder, image_shape: torch.Size) -> dict[str, nn.Module]:
+    """One encoder per name that the groups use, checked against the images' size; a module is copied."""
+    encoders = {}
+    for name in dict.fromkeys(group.encoder for group in space.groups):
+        one: Any = given
+        if isinstance(given, Mapping):
+            if name not in given:
+                raise InputError(f"no encoder for {name!r}; the encoders given are {', '.join(given)}")
+            one = given[name]
+        made = one(image_shape[0]) if callable(one) and not isinstance(one, nn.Module) else copy.deepcopy(one)
+        check_encoder(name, made, image_shape)
+        encoders[name] = made
+    return encoders
 
 
 def check_encoder(name: str, encoder: nn.Module, image_shape: torch.Size) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import signal
 from collections.abc import Callable, Mapping
@@ -11,16 +10,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from softpnet import methods, tasks
 from softpnet.checks import (
+    Encoder,
     arrange_anchors,
     check_checkpoint_times,
     check_concepts,
-    check_encoder,
     check_images,
     check_labels,
+    make_encoders,
 )
 from softpnet.errors import InputError
 from softpnet.metrics import concept_metrics, label_metrics
@@ -36,8 +36,6 @@ from softpnet.training.folder import CONFIG, EPOCHS, MODEL, RunFolder
 from softpnet.training.interrupt import graceful_stop
 from softpnet.training.loop import Progress, Training
 from softpnet.training.streams import Streams, borrowed_global_generator
-
-Encoder = nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
 
 IMAGES_AT_ONCE = 512
 """Inference reads about so many images per pass."""
@@ -126,7 +124,7 @@ class SoftPNet:
         self.image_shape = images.shape[2:]
         streams = Streams(self.seed)
         with borrowed_global_generator(streams("init")):
-            encoders = self._encoders(self.image_shape)
+            encoders = make_encoders(self.task.space, self._encoder(), self.image_shape)
         hardware = self.hardware
         try:
             fabric = Fabric(
@@ -258,7 +256,7 @@ class SoftPNet:
         self.anchors = [tensors[f"anchors.{group.name}"] for group in groups]
         assert self.image_shape is not None
         with borrowed_global_generator(Streams(0)("init")):
-            encoders = self._encoders(self.image_shape)
+            encoders = make_encoders(self.task.space, self._encoder(), self.image_shape)
             method = self._method_class(self.task, self.settings, self.anchors)
             self.module = method.module(encoders).eval()
         method.finish(self.module)  # makes the places that the stored prototypes go to
@@ -288,20 +286,9 @@ class SoftPNet:
             "machine": environment.machine(),
         }
 
-    def _encoders(self, image_shape: torch.Size) -> dict[str, nn.Module]:
-        """One encoder per name that the groups use, checked against the images' size."""
-        encoders = {}
-        for name in dict.fromkeys(group.encoder for group in self.task.space.groups):
-            given = self.encoder if self.encoder is not None else self.task.encoder or self._method_class.encoder
-            if isinstance(given, Mapping):
-                if name not in given:
-                    raise InputError(f"no encoder for {name!r}; the encoders given are {', '.join(given)}")
-                given = given[name]
-            encoders[name] = (
-                given(image_shape[0]) if callable(given) and not isinstance(given, nn.Module) else copy.deepcopy(given)
-            )
-            check_encoder(name, encoders[name], image_shape)
-        return encoders
+    def _encoder(self) -> Encoder:
+        """The user's, or else the task's, or else the method's."""
+        return self.encoder if self.encoder is not None else self.task.encoder or self._method_class.encoder
 
     def _fitted(self) -> Reader:
         if self.module is None:

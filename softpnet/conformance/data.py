@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
-from softpnet.checks import arrange_anchors, check_images, check_labels
+from softpnet.checks import arrange_anchors, check_images, check_labels, make_encoders
 from softpnet.conformance.report import count
 from softpnet.conformance.subject import NotApplicable, Subject
+from softpnet.encoders import conv4
 from softpnet.errors import InputError, SoftPNetError, TaskError
-from softpnet.learner import SoftPNet
 from softpnet.rule import is_integer
 from softpnet.task import Anchors, Data, Examples
 from softpnet.training.streams import Streams, borrowed_global_generator
@@ -110,7 +110,8 @@ def anchors_are_complete(subject: Subject) -> str:
 def encoder_gives_vectors(subject: Subject) -> str:
     """The encoders are made and tried as `fit` does it."""
     with borrowed_global_generator(Streams(subject.seed)("init")):
-        encoders = SoftPNet(subject.task)._encoders(subject.data.train.images.shape[2:])
+        given = subject.task.encoder or conv4
+        encoders = make_encoders(subject.task.space, given, subject.data.train.images.shape[2:])
     return f"images become vectors, by {', '.join(type(encoder).__name__ for encoder in encoders.values())}"
 
 
