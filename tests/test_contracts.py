@@ -10,7 +10,7 @@ from softpnet.training.streams import Streams
 # so few examples that a training takes a second, in the words of each task's own options
 SMALL = {
     "mnist_evenodd": {"train": 16},
-    "visual_sudoku": {"train": 8},
+    "visual_sudoku": {"train": 4},
     "kand_logic": {"train": 16, "test": 8, "cached": 500},
 }
 QUICK = {"epochs": 2, "batch_size": 8, "warmup_steps": 1, "episodes": 2, "copies": 1, "kept": 5, "pool": 64}

@@ -83,7 +83,7 @@ class Training:
     ) -> None:
         self.method, self.module, self.settings, self.streams, self.fabric = method, module, settings, streams, fabric
         self.images, self.labels = images, labels
-        self.concepts = concepts if method.needs_concepts else None  # [N, k]
+        self.concepts = concepts  # [N, k], for a method that needs them
         self.adam = torch.optim.Adam(
             module.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, foreach=True
         )
