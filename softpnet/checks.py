@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from softpnet.concepts import ConceptSpace, Group
 from softpnet.errors import InputError
 from softpnet.rule import is_integer
+from softpnet.storage import to_safetensors
 from softpnet.task import Anchors, Task
 
 Encoder = nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
@@ -129,7 +130,12 @@ def make_encoders(space: ConceptSpace, given: Encoder, image_shape: torch.Size) 
             if name not in given:
                 raise InputError(f"no encoder for {name!r}; the encoders given are {', '.join(given)}")
             one = given[name]
-        made = one(image_shape[0]) if callable(one) and not isinstance(one, nn.Module) else copy.deepcopy(one)
+        try:
+            made = one(image_shape[0]) if callable(one) and not isinstance(one, nn.Module) else copy.deepcopy(one)
+        except (ValueError, RuntimeError) as error:
+            raise InputError(
+                f"the encoder of group {name!r} cannot be made: {error}; give a function that does"
+            ) from error
         check_encoder(name, made, image_shape)
         encoders[name] = made
     return encoders
@@ -155,6 +161,12 @@ def check_encoder(name: str, encoder: nn.Module, image_shape: torch.Size) -> Non
         ) from error
     finally:
         encoder.train(training)
+    try:
+        to_safetensors(encoder.state_dict(), {})
+    except Exception as error:
+        raise InputError(
+            f"the encoder of group {name!r} holds what cannot be saved: {error}; keep tensors of common types in it"
+        ) from error
     if not isinstance(vectors, Tensor) or vectors.dim() != 2 or len(vectors) != 2:
         found = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
         raise InputError(

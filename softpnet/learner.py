@@ -25,14 +25,14 @@ from softpnet.checks import (
 from softpnet.errors import InputError
 from softpnet.metrics import concept_metrics, label_metrics
 from softpnet.reader import Reader
-from softpnet.settings import Hardware
+from softpnet.settings import Hardware, whole_number
 from softpnet.storage import from_safetensors, refuse_code, to_json, to_safetensors
 from softpnet.task import Anchors, Task, check_label_function
 from softpnet.training import environment
 from softpnet.training import run as runs
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.checkpoint import Checkpoints
-from softpnet.training.folder import CONFIG, EPOCHS, MODEL, RunFolder
+from softpnet.training.folder import CONFIG, MODEL, RunFolder
 from softpnet.training.interrupt import graceful_stop
 from softpnet.training.loop import Progress, Training
 from softpnet.training.streams import Streams, borrowed_global_generator
@@ -66,7 +66,7 @@ class SoftPNet:
         known = {field.name for field in dataclasses.fields(Hardware)}
         self.hardware = Hardware(**{name: settings.pop(name) for name in list(settings) if name in known}).check()
         self.task = task
-        self.method, self.seed, self.encoder = method, seed, encoder
+        self.method, self.seed, self.encoder = method, whole_number("seed", seed), encoder
         self._method_class = methods.find(method)
         fixed = self._method_class.fixed
         for name, value in fixed.items():
@@ -153,7 +153,8 @@ class SoftPNet:
             folder, checkpoints, finished = None, None, False
             if run is not None:
                 folder = stack.enter_context(runs.opened(Path(run), fabric))
-                config = self.config() | {"data": runs.fingerprint([images, labels, *truth, *self.anchors])}
+                given = [images, labels, *truth, *self.anchors]
+                config = self.config() | {"data": runs.fingerprint(given), "rule": runs.rule_fingerprint(self.task)}
                 finished = runs.begin(folder, config, resume, fabric)
                 checkpoints = Checkpoints(folder, training, checkpoint_steps, checkpoint_seconds)
             if folder is not None and finished:
@@ -208,7 +209,7 @@ class SoftPNet:
         """Write the configuration and the model, prototypes included."""
         self._fitted()
         with RunFolder.to_write(Path(folder)) as written:
-            if EPOCHS in written:
+            if CONFIG in written and "data" in runs.read_config(written):
                 raise InputError(f"{folder} already holds a run; name another folder")
             written.write(CONFIG, to_json(self.config()))
             self._write_weights(written)
@@ -231,7 +232,10 @@ class SoftPNet:
                 )
             task = tasks.load(origin or known["task"], known["options"])
         made = {"method": config["method"], "seed": config["seed"], **config["settings"], **config["hardware"]}
-        model = cls(task, encoder=encoder, **made)
+        try:
+            model = cls(task, encoder=encoder, **made)
+        except TypeError as error:
+            raise InputError(f"{stored.path / CONFIG} is damaged: {error}") from error
         model.image_shape = torch.Size(config["image_shape"])
         return model._read_weights(stored)
 
@@ -247,11 +251,12 @@ class SoftPNet:
         groups = self.task.space.groups
         for group in groups:
             stored = tensors.get(f"anchors.{group.name}")
-            if stored is None or len(stored) != len(group.primitives):
+            expected = [len(group.primitives), *(self.image_shape or ())]
+            if stored is None or list(stored.shape) != expected:
                 raise InputError(
-                    f"the model in {folder.path} does not fit this task: it holds "
-                    f"{'no' if stored is None else len(stored)} anchors of group {group.name!r}, "
-                    f"expected {len(group.primitives)}; pass the task that it was trained with"
+                    f"the model in {folder.path} does not fit this task: its anchors of {group.name!r} have shape "
+                    f"{None if stored is None else list(stored.shape)}, expected {expected}; "
+                    "pass the task that it was trained with"
                 )
         self.anchors = [tensors[f"anchors.{group.name}"] for group in groups]
         assert self.image_shape is not None

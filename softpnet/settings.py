@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import operator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -77,7 +79,10 @@ class Settings:
             if field.type == "int":
                 _require(field.name, value, isinstance(value, int) and not isinstance(value, bool), "a whole number")
             elif field.type == "float":
-                _require(field.name, value, isinstance(value, (int, float)), "a number")
+                fine = isinstance(value, (int, float)) and math.isfinite(value)
+                _require(field.name, value, fine, "a finite number")
+            elif field.type == "bool":
+                _require(field.name, value, isinstance(value, bool), "True or False")
         at_least_one = ("epochs", "batch_size", "episodes", "kept", "draw_factor", "pool", "walk_every")
         for name in at_least_one:
             _require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
@@ -133,6 +138,14 @@ class Hardware:
         _require("threads", self.threads, self.threads is None or self.threads >= 1, "at least 1, or none")
         _require("processes", self.processes, self.processes >= 1, "at least 1")
         return self
+
+
+def whole_number(name: str, value: Any) -> int:
+    """The value as an int, whichever library's it is."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InputError(f"{name} is {value!r}, expected a whole number") from None
 
 
 def _require(name: str, value: Any, fine: bool, expected: str) -> None:

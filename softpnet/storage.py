@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
+import operator
 import os
 import stat
 from pathlib import Path
@@ -39,7 +41,8 @@ def write_whole(path: Path, data: bytes) -> None:
         os.replace(temporary, path)
         sync_folder(path.parent)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise StorageError(
             f"{path} could not be written: {error.strerror or error}; what was there before is still whole"
         ) from error
@@ -97,7 +100,12 @@ def refuse_code(path: Path) -> None:
 
 
 def to_json(value: Any) -> bytes:
-    return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
+    return (json.dumps(value, indent=2, allow_nan=False, default=_plain) + "\n").encode()
+
+
+def _plain(value: Any) -> int:
+    """Whole numbers of other libraries, such as numpy's."""
+    return operator.index(value)
 
 
 def from_json(data: bytes, path: Path) -> Any:
@@ -124,9 +132,12 @@ def read_json(path: Path) -> Any:
 
 
 def to_safetensors(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> bytes:
+    import torch
     from safetensors.torch import save
 
-    return save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, dict(notes))
+    # Cloned, because tensors that share memory, as tied weights do, are refused.
+    whole = {name: t.detach().cpu().clone(memory_format=torch.contiguous_format) for name, t in tensors.items()}
+    return save(whole, dict(notes))
 
 
 def from_safetensors(data: bytes, path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

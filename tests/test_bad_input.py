@@ -2,6 +2,7 @@
 
 import re
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -543,9 +544,34 @@ def test_no_copies_leave_an_episode_without_queries():
 
 
 @pytest.mark.parametrize("name", ["learning_rate", "gamma", "gamma_decay", "gamma_floor"])
-@pytest.mark.parametrize("value", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("value", [0.0, -1.0])
 def test_rates_and_temperatures_must_be_above_zero(name, value):
     assert_refused(f"setting {name} is {value}", "expected above 0", **{name: value})
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "gamma", "weight"])
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_numbers_must_be_finite(name, value):
+    assert_refused(f"setting {name} is {value}", "expected a finite number", **{name: value})
+
+
+def test_a_word_is_no_switch():
+    assert_refused("setting views is 'yes'", "expected True or False", views="yes")
+
+
+def test_a_seed_is_a_whole_number_of_any_library():
+    assert SoftPNet(adding(), seed=numpy.int64(3)).seed == 3
+    with pytest.raises(InputError, match=r"seed is 0\.5, expected a whole number"):
+        SoftPNet(adding(), seed=0.5)
+
+
+def test_an_encoder_that_could_not_be_saved_is_refused_before_training():
+    class Odd(torch.nn.Sequential):
+        def get_extra_state(self):
+            return {"a": 1}
+
+    encoder = Odd(torch.nn.Flatten(), torch.nn.Linear(256, 4))
+    assert_refused("holds what cannot be saved", "keep tensors", encoder=encoder)
 
 
 @pytest.mark.parametrize(

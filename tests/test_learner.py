@@ -470,6 +470,19 @@ def test_a_configuration_that_lacks_an_entry_is_refused(copied, list_again):
             SoftPNet.load(copied)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"image_shape": "abc"}, {"image_shape": [1, 16]}, {"origin": "abc"}, {"settings": {"task": 1}}, {"hardware": 3}],
+    ids=str,
+)
+def test_a_forged_configuration_is_refused_with_a_sentence(copied, list_again, change):
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps(config | change))
+    list_again(copied)
+    with pytest.raises(InputError):
+        SoftPNet.load(copied, task=adding())
+
+
 def test_a_missing_model_or_folder_is_refused(copied):
     (copied / "model.safetensors").unlink()
     with pytest.raises(InputError, match=r"model\.safetensors is missing, although the manifest lists it"):

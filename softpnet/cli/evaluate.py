@@ -15,7 +15,7 @@ class Evaluate:
     folder: tyro.conf.Positional[Path]
     """The run's folder."""
     task: str | None = None
-    """The task, where it is not to be found under the name or path that the run recorded."""
+    """The task's file, if it is one of your own: no code is taken from a run folder."""
 
     def run(self) -> int:
         from softpnet.cli.display import show_metrics

@@ -19,7 +19,7 @@ class Predict:
     """Image files, as many per example as the task has slots, example after example; or one .npy array
     [N, n, C, H, W] of float32 in [0, 1]."""
     task: str | None = None
-    """The task, where it is not to be found under the name or path that the run recorded."""
+    """The task's file, if it is one of your own: no code is taken from a run folder."""
     resize: bool = False
     """Scale image files to the size that the model was trained on."""
     json: bool = False

@@ -56,7 +56,7 @@ class Train:
 
     def train(self, task: Task) -> int:
         from softpnet.cli.display import Display, show_metrics
-        from softpnet.experiments.judge import judge, make_data
+        from softpnet.experiments.judge import check_tests, judge, make_data
         from softpnet.learner import SoftPNet
         from softpnet.training.folder import free_run_folder, last_run_folder
         from softpnet.training.streams import Streams
@@ -69,6 +69,7 @@ class Train:
             **dataclasses.asdict(self.hardware),
         )
         data = make_data(task, Streams(self.seed))
+        check_tests(task, data)
         name_folder = last_run_folder if self.resume else free_run_folder
         folder = self.out or name_folder(Path("runs"), f"{task.name}-{self.method}-seed{self.seed}")
         with Display(model) as display:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import torch
 from torch import Generator
 
+from softpnet.checks import check_images, check_labels
 from softpnet.errors import InputError, TaskError
 from softpnet.experiments.pictures import curves, learned
 from softpnet.learner import SoftPNet
@@ -73,6 +74,13 @@ def draw(model: SoftPNet, data: Data, folder: Path) -> None:
         )
     if model.epochs:
         curves(folder / "curves.png", model.epochs)
+
+
+def check_tests(task: Task, data: Data) -> None:
+    """Raise for test sets that could not be judged on: before an hour of training, not after it."""
+    for examples in data.tests.values():
+        check_images(examples.images, task.space)
+        check_labels(examples.labels, len(examples.images), task)
 
 
 def make_data(task: Task, streams: Callable[[str], Generator]) -> Data:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 import time
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ class Checkpoints:
     def save(self) -> None:
         """Write a checkpoint of every process, list it, and remove all but the last two."""
         fabric, at = self.training.fabric, self.training.at
-        number = f"checkpoint-{at.warmup:06d}-{at.epoch:04d}-{at.step:08d}"  # grows, as text too
+        number = f"checkpoint-{at.warmup:06d}-{at.epoch:04d}-{at.step:08d}"
         paths = self._paths(number)
         data = to_safetensors(tensors(self.training), {"numbers": json.dumps(numbers(self.training))})
         if fabric.world_size == 1:
@@ -51,7 +51,7 @@ class Checkpoints:
             if fabric.is_global_zero:
                 self.folder.adopt([path.name for path in paths])
         if fabric.is_global_zero:
-            outdated = sorted({_number(name) for name in self.folder.names(PATTERN)})[:-KEPT]
+            outdated = self._listed()[:-KEPT]
             self.folder.remove([name for name in self.folder.names(PATTERN) if _number(name) in outdated])
         self.steps, self.since = 0, time.monotonic()
 
@@ -60,13 +60,15 @@ class Checkpoints:
         count = self.training.fabric.world_size
         return [self.folder.path / f"{number}-process{rank}.safetensors" for rank in range(count)]
 
+    def _listed(self) -> list[str]:
+        """The numbers of the checkpoints in the manifest, oldest first."""
+        numbers = {_number(name) for name in self.folder.names(PATTERN)}
+        return sorted(numbers, key=lambda number: [int(part) for part in re.findall(r"\d+", number)])
+
     def restore(self) -> bool:
         """Put the training where the last checkpoint was; False if there is none."""
         fabric = self.training.fabric
-        listed = sorted({_number(name) for name in self.folder.names(PATTERN)})
-        there = [number for number in listed if all(path.exists() for path in self._paths(number))]
-        for lost in [number for number in listed if number not in there]:
-            warnings.warn(f"{self.folder.path / lost} is missing; an older checkpoint is used", stacklevel=2)
+        there = [number for number in self._listed() if all(path.exists() for path in self._paths(number))]
         if not there:
             return False
         path = self._paths(there[-1])[fabric.global_rank]
@@ -91,6 +93,7 @@ def _number(name: str) -> str:
 def tensors(training: Training) -> dict[str, Tensor]:
     """Weights, statistics, the optimiser's moments, the method's state, random streams, the epoch's order."""
     found = {f"module.{name}": value for name, value in training.module.state_dict().items()}
+    found |= {f"buffer.{name}": value for name, value in _passing_buffers(training).items()}
     for i, parameter in enumerate(training.module.parameters()):
         for name, value in training.adam.state.get(parameter, {}).items():
             found[f"optimiser.{i}.{name}"] = value
@@ -101,6 +104,12 @@ def tensors(training: Training) -> dict[str, Tensor]:
         found["cuda_generator"] = torch.cuda.get_rng_state(training.fabric.device)
     found["order"] = training.order
     return found
+
+
+def _passing_buffers(training: Training) -> dict[str, Tensor]:
+    """Buffers that a module does not save, but that its next step may depend on."""
+    saved = training.module.state_dict()
+    return {name: value for name, value in training.module.named_buffers() if name not in saved}
 
 
 def numbers(training: Training) -> dict[str, Any]:
@@ -115,12 +124,18 @@ def put_back(training: Training, stored: Mapping[str, Tensor], given: Mapping[st
     def part(prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): value for name, value in stored.items() if name.startswith(prefix)}
 
+    position = Position(**given["at"])
+    _check_position(training, position)
     state, order = part("state."), stored["order"]
-    for name, fresh in (training.state | {"order": training.own}).items():
-        found = stored["order"] if name == "order" else state.get(name)
+    if not torch.equal(order.sort().values, training.own):
+        raise ValueError("its order of the examples is not one of theirs")
+    for name, fresh in training.state.items():
+        found = state.get(name)
         if found is None or found.shape != fresh.shape or found.dtype != fresh.dtype:
             raise ValueError(f"{name} is {None if found is None else list(found.shape)}, expected {list(fresh.shape)}")
     training.module.load_state_dict(part("module."))
+    for name, value in part("buffer.").items():
+        training.module.get_buffer(name).copy_(value)
     moments = part("optimiser.")
     for i, parameter in enumerate(training.module.parameters()):
         mine = {name.partition(".")[2]: value for name, value in moments.items() if name.partition(".")[0] == str(i)}
@@ -136,4 +151,17 @@ def put_back(training: Training, stored: Mapping[str, Tensor], given: Mapping[st
     if "cuda_generator" in stored:
         torch.cuda.set_rng_state(stored["cuda_generator"], training.fabric.device)
     training.fabric.strategy.precision.load_state_dict(given["scale"])
-    training.at, training.records = Position(**given["at"]), list(given["records"])
+    training.at, training.records = position, list(given["records"])
+
+
+def _check_position(training: Training, at: Position) -> None:
+    """Raise for a position that no run of these settings and examples can be at."""
+    settings = training.settings
+    steps = math.ceil(len(training.own) / settings.batch_size)
+    limits = {"warmup": settings.warmup_steps, "epoch": settings.epochs, "step": steps - 1}
+    for name, limit in limits.items():
+        value = getattr(at, name)
+        if type(value) is not int or not 0 <= value <= limit:
+            raise ValueError(f"its {name} is {value!r}, expected 0 to {limit}")
+    if type(at.seconds) is not float:
+        raise ValueError(f"its seconds are {at.seconds!r}, expected a number")

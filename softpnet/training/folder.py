@@ -15,12 +15,18 @@ from pathlib import Path
 
 from softpnet.errors import InputError
 from softpnet.storage import PART, digest, read_plain, sync_folder, write_whole
-from softpnet.training.lock import LOCK, hold
+from softpnet.training.lock import hold
 
 CONFIG, EPOCHS, METRICS, MODEL = "config.json", "epochs.jsonl", "metrics.json", "model.safetensors"
 MANIFEST = "manifest.sha256"
 MANIFEST_LIMIT = 2**20
-LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9_%][A-Za-z0-9_%.-]*)")
+NAME = r"[A-Za-z0-9_%][A-Za-z0-9_%.-]*"
+LINE = re.compile(rf"([0-9a-f]{{64}})  ({NAME})")
+OURS = re.compile(
+    rf"(({CONFIG}|{EPOCHS}|{METRICS}|{MODEL}|{MANIFEST}|checkpoint-[\d-]+-process\d+\.safetensors)"
+    rf"|(learned|curves)[A-Za-z0-9_%-]*\.(png|svg))({re.escape(PART)})?"
+)
+"""Files that a run makes; no other is ever removed."""
 LAST = "# sha256 of the lines above: "
 
 
@@ -30,14 +36,17 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         """Read the manifest; a folder without one has no files."""
         self.path = path
-        self.listed = _read_manifest(path)
+        self.listed = _read_manifest(path) or {}
 
     @classmethod
     @contextmanager
     def to_write(cls, path: Path) -> Iterator[RunFolder]:
         """The folder, made if there is none, for this process alone, cleared of what a crash left half-written."""
         try:
+            made = [each for each in (path, *path.parents) if not each.exists()]
             path.mkdir(parents=True, exist_ok=True)
+            for each in made:
+                sync_folder(each.parent)
         except OSError as error:
             raise InputError(f"{path} cannot be a run folder: {error.strerror}; name another one") from error
         with hold(path):
@@ -55,28 +64,40 @@ class RunFolder:
     def read(self, name: str) -> bytes:
         """A file's content, if it is what the manifest says."""
         if name not in self.listed:
-            lacking = f"is not a run folder: {MANIFEST} is missing" if not self.listed else f"holds no {name} yet"
-            raise InputError(f"{self.path} {lacking}")
+            known = (self.path / MANIFEST).exists()
+            raise InputError(
+                f"{self.path} " + (f"holds no {name} yet" if known else f"is not a run folder: {MANIFEST} is missing")
+            )
         try:
             data = read_plain(self.path / name)
         except FileNotFoundError as error:
             raise InputError(f"{self.path / name} is missing, although the manifest lists it") from error
         if digest(data) not in self.listed[name]:
+            self.listed = _read_manifest(self.path) or {}  # it may have been written again in between
+        if digest(data) not in self.listed.get(name, []):
             raise InputError(
                 f"{self.path / name} is damaged: its sha256 is not the one in {MANIFEST}; "
                 "restore it from a copy, or run again in another folder"
             )
         return data
 
-    def verify(self, may_lack: str) -> None:
-        """Raise for the first file that is not what the manifest says; those that match may have been removed."""
-        for name in self.listed:
-            if (self.path / name).exists() or not re.fullmatch(may_lack, name):
-                self.read(name)
+    def verify(self) -> None:
+        """Raise for the first file that is not what the manifest says."""
+        for name in list(self.listed):
+            self.read(name)
+
+    def forget_removed(self) -> list[str]:
+        """Take files off the list that someone has removed; their names. Without its configuration there is no run."""
+        removed = [name for name in self.listed if name != CONFIG and not os.path.lexists(self.path / name)]
+        if removed:
+            self._list({name: [] for name in removed})
+        return removed
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file and list it."""
         new = digest(data)
+        if name not in self.listed and os.path.lexists(self.path / name):
+            raise InputError(f"{self.path / name} is not a file of this run; move it, or name another folder")
         if name in self.listed:
             self._list({name: [*self.listed[name], new]})
         write_whole(self.path / name, data)
@@ -101,23 +122,26 @@ class RunFolder:
 
     def _sweep(self) -> None:
         """Remove what a crash left: half-written or unlisted files, and the second digest of a replaced one."""
-        found = [entry.name for entry in os.scandir(self.path) if entry.name not in (LOCK, MANIFEST)]
-        ours = re.compile(rf"(checkpoint-.*\.safetensors|{CONFIG}|{EPOCHS}|{METRICS}|{MODEL})")
-        unlisted = [name for name in found if ours.fullmatch(name) and name not in self.listed]
-        if not self.listed and any(name != CONFIG for name in unlisted):
-            raise InputError(f"{self.path} holds {sorted(unlisted)[0]} but no {MANIFEST}; name another folder")
-        for name in [*unlisted, *(name for name in found if name.endswith(PART))]:
-            (self.path / name).unlink()
+        ours = [entry.name for entry in os.scandir(self.path) if OURS.fullmatch(entry.name) and entry.is_file()]
+        if _read_manifest(self.path) is None:
+            others = sorted(name for name in ours if not name.endswith(PART))
+            if others:
+                raise InputError(f"{self.path} holds {others[0]} but no {MANIFEST}; name another folder")
+            self._list({})  # from here on, what is ours and not listed is of a crash
+        for name in ours:
+            if name not in self.listed and name != MANIFEST:
+                (self.path / name).unlink(missing_ok=True)
         for name in [name for name, digests in self.listed.items() if len(digests) > 1]:
             self._list({name: [digest(self.read(name))]})
 
 
-def _read_manifest(path: Path) -> dict[str, list[str]]:
+def _read_manifest(path: Path) -> dict[str, list[str]] | None:
+    """Digests by name; None where there is no manifest."""
     manifest = path / MANIFEST
     try:
         text = read_plain(manifest, MANIFEST_LIMIT).decode("ascii")
     except FileNotFoundError:
-        return {}
+        return None
     except UnicodeDecodeError as error:
         raise InputError(f"{manifest} is damaged: {error}") from error
     lines, _, last = text.rpartition(LAST)
@@ -134,11 +158,19 @@ def _read_manifest(path: Path) -> dict[str, list[str]]:
 
 def free_run_folder(parent: Path, name: str) -> Path:
     """`parent/name`, or the first free `parent/name-2`, `-3`, ..."""
-    candidates = [parent / name] + [parent / f"{name}-{i}" for i in range(2, 10_000)]
+    plain = _plain(name)
+    candidates = [parent / plain] + [parent / f"{plain}-{i}" for i in range(2, 10_000)]
     return next(path for path in candidates if not path.exists())
 
 
 def last_run_folder(parent: Path, name: str) -> Path:
     """The newest of `parent/name`, `parent/name-2`, ...; `parent/name` if there is none."""
-    made = [path for path in parent.glob(f"{name}*") if re.fullmatch(rf"{re.escape(name)}(-\d+)?", path.name)]
-    return max(made, key=lambda path: path.stat().st_mtime, default=parent / name)
+    plain = _plain(name)
+    there = list(parent.iterdir()) if parent.is_dir() else []
+    made = [path for path in there if re.fullmatch(rf"{re.escape(plain)}(-\d+)?", path.name)]
+    return max(made, key=lambda path: path.stat().st_mtime, default=parent / plain)
+
+
+def _plain(name: str) -> str:
+    """The name as one folder's, whatever a task is called."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-100:]

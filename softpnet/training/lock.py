@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -10,9 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from softpnet.errors import InputError
+from softpnet.errors import InputError, StorageError
 
 LOCK = "lock"
+SIGNED = b'{"process": '
 NAMED_WITHIN_S = 2.0  # from taking the lock to having written one's name into it
 
 
@@ -25,12 +27,23 @@ def hold(folder: Path) -> Iterator[None]:
     path = folder / LOCK
     handle = _locked(path)
     try:
-        os.truncate(handle, 0)
-        os.write(handle, json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode())
+        _sign(handle, path)
         yield
     finally:
-        path.unlink(missing_ok=True)
+        # Only our own: someone may have removed it by hand, and another process made a new one.
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                path.unlink()
         os.close(handle)
+
+
+def _sign(handle: int, path: Path) -> None:
+    """Write our name into the lock."""
+    try:
+        os.truncate(handle, 0)
+        os.pwrite(handle, json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode(), 0)
+    except OSError as error:
+        raise StorageError(f"{path} could not be written: {error.strerror}") from error
 
 
 def _locked(path: Path) -> int:
@@ -45,6 +58,8 @@ def _locked(path: Path) -> int:
         taken = False
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.pread(handle, len(SIGNED), 0) not in (SIGNED, b""):
+                raise InputError(f"{path} is not the lock of a run; move it, or name another folder")
             taken = os.path.samestat(os.fstat(handle), os.stat(path))
             if taken:
                 return handle
@@ -53,7 +68,11 @@ def _locked(path: Path) -> int:
                 f"{path.parent} is in use by {_holder(path)}; wait for it or name another folder"
             ) from None
         except FileNotFoundError:
-            pass  # its last holder removed it in between, as where it is another file by now
+            taken = False  # its last holder removed it in between, as where it is another file by now
+        except OSError as error:
+            raise InputError(
+                f"{path.parent} cannot be locked: {error.strerror}; name a folder on another disk"
+            ) from error
         finally:
             if not taken:
                 os.close(handle)

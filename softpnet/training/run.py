@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softpnet.errors import InputError
+import torch
+from torch import Generator, Tensor
+
+from softpnet.errors import InputError, SoftPNetError
 from softpnet.storage import from_json, from_safetensors, refuse_code, to_json
-from softpnet.training.checkpoint import PATTERN, Checkpoints
+from softpnet.task import Task
+from softpnet.training.checkpoint import Checkpoints
 from softpnet.training.environment import differences
 from softpnet.training.folder import CONFIG, EPOCHS, MODEL, RunFolder
 from softpnet.training.interrupt import Stop
@@ -21,27 +25,28 @@ from softpnet.training.loop import Progress, Training, any_process
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-    from torch import Tensor
 
-SAME = ("task", "method", "seed", "settings", "image_shape", "data")
+SAME = ("task", "rule", "method", "seed", "settings", "image_shape", "data")
 """Entries of the configuration that a run keeps for all its life."""
 
 FINISHED = "finished"
 """Note in a model file: whether the run had come to its end."""
 
 
-@contextmanager
+@contextlib.contextmanager
 def opened(path: Path, fabric: Fabric) -> Iterator[RunFolder]:
     """The run's folder; of several processes only the first one owns it, and the others see it once that is so."""
     refuse_code(path)
-    if fabric.is_global_zero:
-        with RunFolder.to_write(path) as folder:
-            fabric.barrier()
-            yield folder
-            fabric.barrier()
-    else:
-        fabric.barrier()
-        yield RunFolder(path)
+    with contextlib.ExitStack() as stack:
+        folder, failed = None, None
+        if fabric.is_global_zero:
+            try:
+                folder = stack.enter_context(RunFolder.to_write(path))
+            except SoftPNetError as error:
+                failed = error
+        if any_process(fabric, failed is not None):  # or the others would wait for ever
+            raise failed or InputError(f"{path} could not be opened by the first process")
+        yield folder or RunFolder(path)
         fabric.barrier()
 
 
@@ -55,7 +60,12 @@ def begin(folder: RunFolder, config: dict[str, Any], resume: bool, fabric: Fabri
         return False
     if not resume:
         raise InputError(f"{folder.path} already holds a run; resume it, name another folder or remove it")
-    folder.verify(may_lack=PATTERN)
+    removed = folder.forget_removed() if fabric.is_global_zero else []
+    if removed:
+        warnings.warn(f"{', '.join(removed)} was removed from {folder.path}; the run goes on without", stacklevel=2)
+    fabric.barrier()
+    folder = folder if fabric.is_global_zero else RunFolder(folder.path)
+    folder.verify()
     _same_run(folder, config)
     if MODEL not in folder:
         return False
@@ -97,16 +107,26 @@ def read_config(folder: RunFolder) -> dict[str, Any]:
     for entry in ("task", "origin", "method", "seed", "settings", "hardware", "image_shape"):
         if not isinstance(config, dict) or entry not in config:
             raise InputError(f"{folder.path / CONFIG} is damaged: it has no entry {entry!r}")
-    for entry in ("settings", "hardware"):
-        if not isinstance(config[entry], dict):
-            raise InputError(f"{folder.path / CONFIG} is damaged: its entry {entry!r} is no table")
+    origin, shape = config["origin"], config["image_shape"]
+    right = {
+        "origin": origin is None or (isinstance(origin, dict) and {"task", "options"} <= set(origin)),
+        "settings": isinstance(config["settings"], dict),
+        "hardware": isinstance(config["hardware"], dict),
+        "image_shape": isinstance(shape, list) and len(shape) == 3 and all(type(n) is int and n > 0 for n in shape),
+    }
+    for entry, fine in right.items():
+        if not fine:
+            raise InputError(f"{folder.path / CONFIG} is damaged: its entry {entry!r} is {config[entry]!r}")
     return config
 
 
 def read_epochs(folder: RunFolder) -> list[dict[str, float]]:
     """The records of the epochs that are done."""
     lines = folder.read(EPOCHS).splitlines() if EPOCHS in folder else []
-    return [from_json(line, folder.path / EPOCHS) for line in lines]
+    records = [from_json(line, folder.path / EPOCHS) for line in lines]
+    if not all(isinstance(record, dict) and isinstance(record.get("seconds"), float) for record in records):
+        raise InputError(f"{folder.path / EPOCHS} is damaged: its lines are not the records of epochs")
+    return records
 
 
 def _lines(records: list[dict[str, float]]) -> bytes:
@@ -132,10 +152,17 @@ def follow(
     return True
 
 
+def rule_fingerprint(task: Task) -> str:
+    """One sha256 for the concept space and what the rule makes of many of its assignments."""
+    sizes = torch.tensor(task.space.sizes)
+    rows = (torch.rand(10_000, task.space.k, generator=Generator().manual_seed(0)) * sizes).long()
+    return fingerprint([sizes, task.label(rows)])
+
+
 def fingerprint(tensors: Iterable[Tensor]) -> str:
     """One sha256 for the shapes, types and bytes of tensors."""
     found = hashlib.sha256()
     for tensor in tensors:
         found.update(f"{tensor.dtype} {list(tensor.shape)}".encode())
-        found.update(tensor.contiguous().cpu().numpy().data)
+        found.update(tensor.detach().contiguous().cpu().numpy().data)
     return found.hexdigest()

@@ -16,6 +16,7 @@ from softpnet import Anchors, ConceptSpace, InputError, SoftPNet, Task
 from softpnet.storage import from_safetensors
 from softpnet.task import Corruption
 from softpnet.training import environment
+from softpnet.training.checkpoint import Checkpoints
 from softpnet.training.folder import RunFolder
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -236,7 +237,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_can_be_chosen(who
     with pytest.raises(InputError, match=f"(?s){newer.name} is damaged"):
         fit(tmp_path, resume=True)
     newer.unlink()
-    with pytest.warns(UserWarning, match=r"is missing; an older checkpoint is used"):
+    with pytest.warns(UserWarning, match=f"{newer.name} was removed from"):
         fit(tmp_path, resume=True)
     assert outcome(tmp_path) == whole
 
@@ -253,6 +254,96 @@ def test_a_checkpoint_of_another_shape_is_refused(tmp_path, list_again):
         list_again(tmp_path)
         with pytest.raises(InputError, match=f"{newest.name} does not fit this run"):
             fit(tmp_path, resume=True)
+
+
+class Tied(nn.Sequential):
+    """Two layers with one weight, and a buffer that changes but is not saved."""
+
+    def __init__(self, channels):
+        super().__init__(nn.Flatten(), nn.Linear(64 * channels, 8), nn.Linear(8, 8), nn.Linear(8, 8))
+        self[3].weight = self[2].weight
+        self.register_buffer("mean", torch.zeros(8), persistent=False)
+
+    def forward(self, images):
+        x = super().forward(images)
+        if self.training:
+            self.mean.lerp_(x.detach().mean(0), 0.1)
+        return x - self.mean
+
+
+def test_tied_weights_and_buffers_that_are_not_saved_resume_to_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "Noisy", Tied)
+    fit(tmp_path / "whole")
+    with pytest.raises(Crash):
+        fit(tmp_path / "cut", crash_at(8))
+    fit(tmp_path / "cut", resume=True)
+    assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
+
+
+def test_another_rule_is_another_run(tmp_path, monkeypatch):
+    with pytest.raises(Crash):
+        fit(tmp_path, crash_at(5))
+    other = Task(ConceptSpace(slots=3, values=3), lambda c: (c[..., 0] + c[..., 1]) % 2, name="parity")
+    monkeypatch.setitem(globals(), "task", lambda: other)
+    with pytest.raises(InputError, match="holds another run: rule was"):
+        fit(tmp_path, resume=True)
+
+
+def test_where_the_checkpoints_were_removed_new_ones_are_kept(whole, tmp_path):
+    with pytest.raises(Crash):
+        fit(tmp_path, crash_at(9))
+    for path in tmp_path.glob("checkpoint-*"):
+        path.unlink()
+    with pytest.warns(UserWarning, match="was removed from"), pytest.raises(Crash):
+        fit(tmp_path, crash_at(5), resume=True)
+    assert len(list(tmp_path.glob("checkpoint-*"))) == 2
+    fit(tmp_path, resume=True)
+    assert outcome(tmp_path) == whole
+
+
+def test_checkpoints_are_in_the_order_of_their_numbers_not_of_their_letters(tmp_path):
+    with RunFolder.to_write(tmp_path) as folder:
+        for number in ("000003-9999-00000001", "000003-10000-00000000", "000003-0002-00000000"):
+            folder.write(f"checkpoint-{number}-process0.safetensors", b"")
+        listed = Checkpoints(folder, None, None, None)._listed()
+    assert [number.split("-")[2] for number in listed] == ["0002", "9999", "10000"]
+
+
+def test_a_removed_picture_does_not_stop_a_run(whole, tmp_path):
+    with pytest.raises(Crash):
+        fit(tmp_path, crash_at(9))
+    with RunFolder.to_write(tmp_path) as folder:
+        folder.write("learned.png", b"picture")
+    (tmp_path / "learned.png").unlink()
+    with pytest.warns(UserWarning, match=r"learned\.png was removed"):
+        fit(tmp_path, resume=True)
+    assert outcome(tmp_path) == whole
+
+
+def test_a_model_is_not_saved_over_a_run(tmp_path):
+    model = fit(tmp_path / "other")
+    with pytest.raises(Crash):
+        fit(tmp_path / "run", crash_at(2))
+    with pytest.raises(InputError, match="already holds a run"):
+        model.save(tmp_path / "run")
+    fit(tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize(
+    "change", [{"epoch": -5}, {"epoch": "x"}, {"step": 10**9}, {"seconds": None}, {"warmup": 99}], ids=str
+)
+def test_a_checkpoint_of_an_impossible_position_is_refused(tmp_path, list_again, change):
+    from safetensors.torch import save_file
+
+    with pytest.raises(Crash):
+        fit(tmp_path, crash_at(7))
+    newest = sorted(tmp_path.glob("checkpoint-*"))[-1]
+    tensors, notes = from_safetensors(newest.read_bytes(), newest)
+    numbers = json.loads(notes["numbers"])
+    save_file(tensors, newest, {"numbers": json.dumps(numbers | {"at": numbers["at"] | change})})
+    list_again(tmp_path)
+    with pytest.raises(InputError, match=f"{newest.name} does not fit this run"):
+        fit(tmp_path, resume=True)
 
 
 TOGETHER = """

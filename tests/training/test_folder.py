@@ -9,8 +9,8 @@ import pytest
 from softpnet.errors import InputError, StorageError
 from softpnet.storage import digest, read_plain, write_whole
 from softpnet.training import folder as folders
-from softpnet.training.folder import MANIFEST, RunFolder, last_run_folder
-from softpnet.training.lock import LOCK
+from softpnet.training.folder import MANIFEST, RunFolder, free_run_folder, last_run_folder
+from softpnet.training.lock import LOCK, hold
 
 
 class PowerCut(BaseException):
@@ -71,6 +71,47 @@ def test_files_of_a_run_without_a_manifest_are_not_touched(tmp_path):
     with pytest.raises(InputError, match=f"holds model.safetensors but no {MANIFEST}"), RunFolder.to_write(tmp_path):
         pass
     assert (tmp_path / "model.safetensors").read_bytes() == b"precious"
+
+
+def test_no_file_of_the_user_is_touched(tmp_path):
+    for name in ("data.part", "notes.txt", "checkpoint-backup.safetensors"):
+        (tmp_path / name).write_text("mine")
+    (tmp_path / "folder.part").mkdir()
+    with RunFolder.to_write(tmp_path) as run:
+        run.write("config.json", b"{}")
+        with pytest.raises(InputError, match="is not a file of this run"):
+            run.write("notes.txt", b"ours")
+    assert {(tmp_path / n).read_text() for n in ("data.part", "notes.txt", "checkpoint-backup.safetensors")} == {"mine"}
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / LOCK).write_text("mine")
+    with pytest.raises(InputError, match="is not the lock of a run"), RunFolder.to_write(tmp_path / "theirs"):
+        pass
+    assert (tmp_path / "theirs" / LOCK).read_text() == "mine"
+
+
+def test_a_lock_that_another_process_made_anew_is_left_to_it(tmp_path):
+    with hold(tmp_path):
+        (tmp_path / LOCK).unlink()
+        (tmp_path / LOCK).write_text("another's")
+    assert (tmp_path / LOCK).read_text() == "another's"
+
+
+def test_a_file_that_was_written_again_in_between_is_not_called_damaged(tmp_path):
+    with RunFolder.to_write(tmp_path) as run:
+        run.write("epochs.jsonl", b"1")
+        reader = RunFolder(tmp_path)
+        run.write("epochs.jsonl", b"2")
+        assert reader.read("epochs.jsonl") == b"2"
+
+
+def test_a_task_of_any_name_has_a_folder(tmp_path):
+    long = free_run_folder(tmp_path, "a/b [x] " + 300 * "y")
+    assert long.parent == tmp_path and len(long.name) <= 100
+    for expected in ("b_x_", "b_x_-2"):
+        assert free_run_folder(tmp_path, "b [x]").name == expected
+        (tmp_path / expected).mkdir()
+    os.utime(tmp_path / "b_x_", (1, 1))
+    assert last_run_folder(tmp_path, "b [x]").name == "b_x_-2"
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
