@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from softpnet.concepts import ConceptSpace, Group
+    from softpnet.conformance.checking import check_task
     from softpnet.errors import InputError, SoftPNetError, TaskError, TrainingError
     from softpnet.learner import Prediction, SoftPNet
     from softpnet.settings import Settings
@@ -35,6 +36,7 @@ _HOME = {
     "Settings": "settings",
     "SoftPNet": "learner",
     "Prediction": "learner",
+    "check_task": "conformance.checking",
     "SoftPNetError": "errors",
     "TaskError": "errors",
     "InputError": "errors",
@@ -57,6 +59,7 @@ __all__ = [
     "Task",
     "TaskError",
     "TrainingError",
+    "check_task",
 ]
 
 

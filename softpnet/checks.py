@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from softpnet.concepts import ConceptSpace, Group
 from softpnet.errors import InputError
+from softpnet.rule import is_integer
 from softpnet.task import Anchors, Task
 
 
@@ -25,8 +26,7 @@ def check_images(images: Any, space: ConceptSpace) -> None:
 
 def check_labels(labels: Any, count: int, task: Task) -> None:
     """Labels must be integers, one (or one vector) per example, as the rule gives them."""
-    number = isinstance(labels, Tensor) and not (labels.dtype.is_floating_point or labels.dtype.is_complex)
-    if not number or labels.dim() not in (1, 2):
+    if not is_integer(labels) or labels.dim() not in (1, 2):
         found = f"{labels.dtype} {list(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
         raise InputError(f"labels are {found}, expected an integer tensor [N] or [N, m]; use labels.long()")
     if len(labels) != count:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import json
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,7 +26,7 @@ from softpnet.errors import InputError
 from softpnet.metrics import concept_metrics, label_metrics
 from softpnet.reader import Reader
 from softpnet.settings import Hardware
-from softpnet.storage import from_json, from_safetensors, refuse_code, to_json, to_safetensors
+from softpnet.storage import from_safetensors, refuse_code, to_json, to_safetensors
 from softpnet.task import Anchors, Task, check_label_function
 from softpnet.training import environment
 from softpnet.training import run as runs
@@ -234,8 +233,7 @@ class SoftPNet:
         tensors = {f"module.{name}": value for name, value in self._fitted().state_dict().items()}
         for group, images in zip(self.task.space.groups, self.anchors, strict=True):
             tensors[f"anchors.{group.name}"] = images
-        finished = str(not self.interrupted).lower()
-        folder.write(MODEL, to_safetensors(tensors, {runs.FINISHED: finished, "epochs": json.dumps(self.epochs)}))
+        folder.write(MODEL, to_safetensors(tensors, {runs.FINISHED: str(not self.interrupted).lower()}))
 
     def _read_weights(self, folder: RunFolder) -> SoftPNet:
         """Take the trained module and its anchors from the folder; itself."""
@@ -264,7 +262,7 @@ class SoftPNet:
                 f"the model in {folder.path} does not fit this task or encoder: {str(error).splitlines()[-1].strip()}; "
                 "pass the encoder that it was trained with: SoftPNet.load(folder, encoder=...)"
             ) from error
-        self.epochs = from_json(notes.get("epochs", "[]").encode(), folder.path / MODEL)
+        self.epochs = runs.read_epochs(folder)
         self.interrupted = notes.get(runs.FINISHED) != "true"
         return self
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import torch
 from torch import Generator, Tensor, nn
 
+from softpnet import rule
 from softpnet.concepts import ConceptSpace
-from softpnet.errors import TaskError
 from softpnet.settings import Settings
 
 LabelFunction = Callable[[Tensor], Tensor]
@@ -108,39 +107,6 @@ class Task:
 
 def check_label_function(task: Task) -> None:
     """Raise if f_K is not an integer-valued, vectorised, repeatable function of assignments."""
-    generator = Generator().manual_seed(0)
-    sizes = torch.tensor(task.space.sizes)
-    rows = (torch.rand(64, task.space.k, generator=generator) * sizes).long()
-    try:
-        labels = task.label(rows)
-    except Exception as error:
-        raise TaskError(
-            f"the label function of task {task.name!r} failed on rows of shape {list(rows.shape)}: {error!r}; "
-            "it must work on a whole batch, e.g. c[..., 0] + c[..., 1]"
-        ) from error
-    if not isinstance(labels, Tensor) or labels.dtype.is_floating_point or labels.dtype.is_complex:
-        found = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
-        raise TaskError(
-            f"the label function of task {task.name!r} returns {found}, expected an integer tensor; "
-            "end it with .long() if the values are whole"
-        )
-    if labels.shape[:1] != rows.shape[:1] or labels.dim() > 2:
-        raise TaskError(
-            f"the label function of task {task.name!r} maps rows of shape {list(rows.shape)} to {list(labels.shape)}, "
-            f"expected [{len(rows)}] or [{len(rows)}, m]; index concepts with c[..., i]"
-        )
-    if not torch.equal(labels, task.label(rows)):
-        raise TaskError(
-            f"the label function of task {task.name!r} differs between two calls on the same rows; "
-            "it must be a fixed function of the concepts"
-        )
-    try:
-        folded = task.label(rows.unflatten(0, (8, 8)))
-        vectorised = folded.shape == (8, 8, *labels.shape[1:]) and torch.equal(folded.flatten(0, 1), labels)
-    except Exception:
-        vectorised = False
-    if not vectorised:
-        raise TaskError(
-            f"the label function of task {task.name!r} fails or gives other labels when the same rows "
-            "come as [8, 8, k]; use c[..., i], not c[:, i], and reduce over dim=-1"
-        )
+    rows = rule.some_rows(task.space)
+    for check in rule.PARTS.values():
+        check(task, rows)

@@ -193,6 +193,14 @@ def test_a_label_function_that_differs_between_two_calls_is_refused():
     assert_refused("differs between two calls", "fixed function", error=TaskError, task=adding(label=label))
 
 
+def test_a_label_function_that_writes_into_its_input_is_refused():
+    def label(c):
+        c[..., 0] += c[..., 1]
+        return c[..., 0].clone()
+
+    assert_refused("writes into its input", "afterwards", "c.clone()", error=TaskError, task=adding(label=label))
+
+
 def test_float_labels_are_refused():
     assert_refused(
         "labels are torch.float32 [16]", "expected an integer tensor", "labels.long()", labels=LABELS.float()
@@ -291,6 +299,19 @@ def test_rows_of_the_wrong_shape_are_refused(rows):
     assert_refused(
         f"shape {list(rows.shape)}", "expected [M, 2]", error=TaskError, task=rows_of(rows.long(), NO_LABELS)
     )
+
+
+@pytest.mark.parametrize(
+    "rows, parts",
+    [
+        (SPACE.all(), ("the rows", "are Tensor", "expected softpnet.Rows")),
+        (Rows(SPACE.all() / 2, NO_LABELS), ("the rows", "torch.float32", "expected an integer tensor")),
+        (Rows(SPACE.all().tolist(), NO_LABELS), ("the rows", "are list", "expected an integer tensor")),
+        (Rows(SPACE.all(), [0, 1]), ("complete labels", "are list", "expected an integer tensor")),
+    ],
+)
+def test_rows_of_the_wrong_type_are_refused(rows, parts):
+    assert_refused(*parts, error=TaskError, task=adding(rows=lambda generator: rows))
 
 
 def test_rows_called_complete_for_a_label_that_none_has_are_refused():

@@ -39,6 +39,7 @@ def test_the_page_runs(page, tmp_path):
     labels = torch.tensor([0, 1] * 3)
     summed = label_log_prob(namespace["task"], labels, torch.Generator())(log_p, labels)
     torch.testing.assert_close(namespace["bars"].label_log_prob(log_p, labels), summed)
+    assert {result.outcome for result in namespace["report"]} == {"passed", "not applicable"}
 
 
 def test_the_first_block_is_a_file_that_the_command_line_trains(tmp_path):
@@ -60,6 +61,15 @@ def test_the_first_block_is_a_file_that_the_command_line_trains(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "concept accuracy" in done.stdout
+
+
+def test_the_page_lists_every_check_of_a_task_and_the_readme_their_number():
+    from softpnet.conformance.checking import CHECKS
+
+    page = (ROOT / "docs/your-own-task.md").read_text()
+    table = page[page.index("| check |") : page.index("## Concepts in groups")]
+    assert re.findall(r"^\| `([a-z ]+)` \|", table, flags=re.M) == list(CHECKS)
+    assert f"{len(CHECKS)} checks" in (ROOT / "README.md").read_text()
 
 
 def test_every_command_of_the_result_table_is_a_row():

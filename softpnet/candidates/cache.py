@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 from softpnet.candidates.scoring import shared_scores, table_lines, top_rows
 from softpnet.errors import InputError, TaskError
 from softpnet.labels import find_labels, unique_labels
+from softpnet.rule import is_integer
 from softpnet.storage import digest, from_safetensors, read_plain, to_safetensors, write_whole
 from softpnet.targets import scores
 from softpnet.task import Rows, Task
@@ -32,9 +33,8 @@ class Cache:
     """
 
     def __init__(self, task: Task, given: Rows, generator: Generator) -> None:
-        rows = given.rows.long()
         self.task = task
-        _verify(task, given, rows)
+        rows = _verified(task, given)
         rows = rows[torch.randperm(len(rows), generator=generator)]
         keys, place = task.space.keys(rows).sort(stable=True)
         first = torch.nn.functional.pad(keys[1:] != keys[:-1], (1, 0), value=True)
@@ -147,7 +147,16 @@ def _sum_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
 
 
-def _verify(task: Task, given: Rows, rows: Tensor) -> None:
+def _verified(task: Task, given: Rows) -> Tensor:
+    """The rows, each checked."""
+    if not isinstance(given, Rows):
+        raise TaskError(f"the rows of task {task.name!r} are {type(given).__name__}, expected softpnet.Rows")
+    for what, part in (("rows", given.rows), ("complete labels", given.complete)):
+        empty = isinstance(part, Tensor) and part.numel() == 0
+        if not is_integer(part) and not empty:
+            found = part.dtype if isinstance(part, Tensor) else type(part).__name__
+            raise TaskError(f"the {what} of task {task.name!r} are {found}, expected an integer tensor")
+    rows = given.rows.long()
     if rows.dim() != 2 or rows.shape[1] != task.space.k or len(rows) == 0:
         raise TaskError(f"the rows of task {task.name!r} have shape {list(rows.shape)}, expected [M, {task.space.k}]")
     outside = ~task.space.contains(rows)
@@ -170,3 +179,4 @@ def _verify(task: Task, given: Rows, rows: Tensor) -> None:
                 f"cached row {rows[at].tolist()} is stored with label {given.labels[at].tolist()}, but the rule of "
                 f"task {task.name!r} gives {labels[at].tolist()}; make the cache again with this rule"
             )
+    return rows

@@ -59,7 +59,8 @@ class CacheWalk:
         corrupt = self.task.corrupt
         if corrupt is not None:
             wrong = query.labels == corrupt.label
-            rows[wrong] = corrupt.apply(rows[wrong], generator)
+            if wrong.any():
+                rows[wrong] = corrupt.apply(rows[wrong], generator)
         valid = valid & ~repeated(self.task.space.keys(rows))
         info["distinct"] = float(valid.sum(1).float().mean())
         return Candidates(rows, valid), state, info

@@ -10,6 +10,7 @@ from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import tyro
 
+from softpnet.cli.check import Check
 from softpnet.cli.evaluate import Evaluate
 from softpnet.cli.lists import Methods, Tasks
 from softpnet.cli.predict import Predict
@@ -19,6 +20,7 @@ from softpnet.errors import InputError, SoftPNetError
 
 COMMANDS = {
     "train": Train,
+    "check": Check,
     "evaluate": Evaluate,
     "predict": Predict,
     "reproduce": Reproduce,

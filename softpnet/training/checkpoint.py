@@ -8,6 +8,7 @@ import re
 import time
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from softpnet.training.folder import RunFolder
 from softpnet.training.loop import Position, Training
 
 KEPT = 2
+PATTERN = r"checkpoint-[\d-]+-process\d+\.safetensors"
 
 
 class Checkpoints:
@@ -38,33 +40,38 @@ class Checkpoints:
     def save(self) -> None:
         """Write a checkpoint of every process, list it, and remove all but the last two."""
         fabric, at = self.training.fabric, self.training.at
-        number = f"{at.warmup:06d}-{at.epoch:04d}-{at.step:08d}"  # grows, as text too
-        names = [f"checkpoint-{number}-process{rank}.safetensors" for rank in range(fabric.world_size)]
+        number = f"checkpoint-{at.warmup:06d}-{at.epoch:04d}-{at.step:08d}"  # grows, as text too
+        paths = self._paths(number)
         data = to_safetensors(tensors(self.training), {"numbers": json.dumps(numbers(self.training))})
         if fabric.world_size == 1:
-            self.folder.write(names[0], data)
+            self.folder.write(paths[0].name, data)
         else:
-            write_whole(self.folder.path / names[fabric.global_rank], data)
+            write_whole(paths[fabric.global_rank], data)
             fabric.barrier()
             if fabric.is_global_zero:
-                self.folder.adopt(names)
+                self.folder.adopt([path.name for path in paths])
         if fabric.is_global_zero:
             outdated = sorted({_number(name) for name in self.folder.names(PATTERN)})[:-KEPT]
             self.folder.remove([name for name in self.folder.names(PATTERN) if _number(name) in outdated])
         self.steps, self.since = 0, time.monotonic()
 
+    def _paths(self, number: str) -> list[Path]:
+        """The files of a checkpoint, by process."""
+        count = self.training.fabric.world_size
+        return [self.folder.path / f"{number}-process{rank}.safetensors" for rank in range(count)]
+
     def restore(self) -> bool:
         """Put the training where the last checkpoint was; False if there is none."""
-        rank = self.training.fabric.global_rank
-        names = self.folder.names(PATTERN.replace(r"\d+\.", rf"{rank}\."))
-        there = [name for name in names if (self.folder.path / name).exists()]
-        for lost in sorted(set(names) - set(there)):
+        fabric = self.training.fabric
+        listed = sorted({_number(name) for name in self.folder.names(PATTERN)})
+        there = [number for number in listed if all(path.exists() for path in self._paths(number))]
+        for lost in [number for number in listed if number not in there]:
             warnings.warn(f"{self.folder.path / lost} is missing; an older checkpoint is used", stacklevel=2)
         if not there:
             return False
-        path = self.folder.path / there[-1]
+        path = self._paths(there[-1])[fabric.global_rank]
         try:
-            data = self.folder.read(there[-1])
+            data = self.folder.read(path.name)
         except InputError as error:
             older = f"remove it to go on from {there[-2]}" if len(there) > 1 else "remove it to begin again"
             raise InputError(f"{error}; or {older}") from error
@@ -75,9 +82,6 @@ class Checkpoints:
             first = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise InputError(f"{path} does not fit this run: {first}") from error
         return True
-
-
-PATTERN = r"checkpoint-[\d-]+-process\d+\.safetensors"
 
 
 def _number(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import signal
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from softpnet.errors import InputError
 from softpnet.storage import from_json, from_safetensors, refuse_code, to_json
-from softpnet.training.checkpoint import Checkpoints
+from softpnet.training.checkpoint import PATTERN, Checkpoints
 from softpnet.training.environment import differences
 from softpnet.training.folder import CONFIG, EPOCHS, MODEL, RunFolder
 from softpnet.training.interrupt import graceful_stop
@@ -55,7 +56,7 @@ def begin(folder: RunFolder, config: dict[str, Any], resume: bool, fabric: Fabri
         return False
     if not resume:
         raise InputError(f"{folder.path} already holds a run; resume it, name another folder or remove it")
-    folder.verify()
+    folder.verify(may_lack=PATTERN)
     _same_run(folder, config)
     if MODEL not in folder:
         return False
@@ -103,6 +104,18 @@ def read_config(folder: RunFolder) -> dict[str, Any]:
     return config
 
 
+def read_epochs(folder: RunFolder) -> list[dict[str, float]]:
+    """The records of the epochs that are done."""
+    lines = folder.read(EPOCHS).splitlines() if EPOCHS in folder else []
+    return [from_json(line, folder.path / EPOCHS) for line in lines]
+
+
+def _lines(records: list[dict[str, float]]) -> bytes:
+    """One line of JSON each; a number that is none becomes null, since JSON has no NaN."""
+    plain = [{name: value if math.isfinite(value) else None for name, value in each.items()} for each in records]
+    return "".join(json.dumps(each) + "\n" for each in plain).encode()
+
+
 def follow(training: Training, progress: Callable[[Progress], None], checkpoints: Checkpoints | None) -> int | None:
     """Train to the end, or until a signal asks for a stop; then a checkpoint is made and the signal returned."""
     fabric = training.fabric
@@ -111,8 +124,7 @@ def follow(training: Training, progress: Callable[[Progress], None], checkpoints
     with graceful_stop(signals) as stop:
         for step in training.steps():
             if checkpoints is not None and step.epoch_done and fabric.is_global_zero:
-                lines = "".join(json.dumps(record) + "\n" for record in training.records)
-                checkpoints.folder.write(EPOCHS, lines.encode())
+                checkpoints.folder.write(EPOCHS, _lines(training.records))
             progress(step)
             stopping = any_process(fabric, stop.requested)
             if checkpoints is not None and (any_process(fabric, checkpoints.due()) or stopping):

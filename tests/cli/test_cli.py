@@ -20,6 +20,7 @@ from PIL import Image
 from softpnet import Settings, SoftPNet, methods, tasks
 from softpnet.cli.display import show_metrics
 from softpnet.cli.main import main
+from softpnet.conformance.checking import CHECKS
 
 RULE = '''
 """The sum of two bars."""
@@ -207,7 +208,7 @@ def test_help_answers_within_a_second_of_work(helps, which):
 
 
 def test_help_names_every_command_and_every_setting(helps):
-    for name in ("train", "evaluate", "predict", "reproduce", "tasks", "methods"):
+    for name in ("train", "check", "evaluate", "predict", "reproduce", "tasks", "methods"):
         assert name in helps["general"][0].stdout
     for name in Settings.__dataclass_fields__:
         assert "--" + name.replace("_", "-") in helps["train"][0].stdout
@@ -233,6 +234,64 @@ def test_tasks_and_methods_are_listed_with_what_they_are(what, folder):
     assert done.returncode == 0 and folder.names()
     for name in folder.names():
         assert re.search(rf"^{name} +{re.escape(folder.summary(name))}$", done.stdout, re.MULTILINE)
+
+
+# Checking a task
+
+
+def outcomes(out):
+    """By check: its outcome and message."""
+    kinds = "passed|warning|failed|not applicable|not run"
+    lines = [re.fullmatch(rf"({kinds}) +(.+?)  +(.+)", line) for line in out.splitlines()[:-1]]
+    return {line[2]: (line[1], line[3]) for line in lines}
+
+
+def test_check_prints_one_line_per_check_and_exits_with_0_where_none_fails(home):
+    done = softpnet("check", "my_rule.py", cwd=home)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    found = outcomes(done.stdout)
+    assert list(found) == list(CHECKS)
+    # the second test set of this rule is noisy on purpose
+    assert [name for name, (outcome, _) in found.items() if outcome == "warning"] == ["images"]
+    assert "test set 'noisy': pixels go from" in found["images"][1]
+    assert re.fullmatch(r"task 'two bars': \d+ passed, .*", done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "old, new, name",
+    [
+        ("return c[..., 0] + c[..., 1]", "return c[:, 0] + c[:, 1]", "rule vectorised"),
+        ("return c[..., 0] + c[..., 1]", "return 1 / 0", "rule runs"),
+        ("picture(torch.arange(3)), torch.arange(3))", "picture(torch.arange(2)), torch.arange(2))", "anchors"),
+        ('name="two bars",', 'name="two bars", move=lambda rows, generator: rows.flip(-1) // 2,', "move label"),
+    ],
+)
+def test_check_names_what_is_broken_and_exits_with_1(softpnet_here, tmp_path, old, new, name):
+    (tmp_path / "broken.py").write_text(RULE.replace(old, new))
+    code, out, error = softpnet_here("check", tmp_path / "broken.py")
+    assert code == 1 and error == ""
+    failed = [check for check, (outcome, _) in outcomes(out).items() if outcome == "failed"]
+    assert name in failed and "Traceback" not in out
+
+
+def test_check_takes_the_task_s_options_and_a_seed(softpnet_here, tmp_path):
+    (tmp_path / "sized.py").write_text(
+        "import softpnet\n"
+        "def task(size: int = 3):\n"
+        "    space = softpnet.ConceptSpace(slots=2, values=size)\n"
+        "    return softpnet.Task(space=space, label=lambda c: c.sum(-1))\n"
+    )
+    code, out, _ = softpnet_here("check", tmp_path / "sized.py", "--option", "size=7", "--seed", 3)
+    assert code == 0 and "49 assignments" in out
+
+
+def test_a_task_that_cannot_be_checked_at_all_is_bad_usage(softpnet_here, tmp_path):
+    code, out, error = softpnet_here("check", "mnist")
+    assert_one_sentence(code, error, "unknown task 'mnist'")
+    (tmp_path / "empty.py").write_text("")
+    code, out, error = softpnet_here("check", tmp_path / "empty.py")
+    assert_one_sentence(code, error, "does not define `task`")
+    assert out == ""
 
 
 # Options

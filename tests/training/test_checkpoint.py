@@ -1,0 +1,277 @@
+"""Checkpoints: a run that was stopped, in whatever way, ends in the bits of one that was not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from softpnet import Anchors, ConceptSpace, InputError, SoftPNet, Task
+from softpnet.storage import from_safetensors
+from softpnet.task import Corruption
+from softpnet.training import environment
+from softpnet.training.folder import RunFolder
+
+GENERATOR = torch.Generator().manual_seed(0)
+IMAGES = torch.rand(20, 3, 1, 8, 8, generator=GENERATOR)
+LABELS = torch.randint(2, (20,), generator=GENERATOR)
+ANCHORS = Anchors(torch.rand(3, 1, 8, 8, generator=GENERATOR), torch.arange(3))
+
+
+class Noisy(nn.Sequential):
+    """Everything that is easy to forget: statistics, momentum of a convolution in another layout, global randomness."""
+
+    def __init__(self, channels):
+        convolution = nn.Conv2d(channels, 4, 3).to(memory_format=torch.channels_last)
+        super().__init__(convolution, nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.5), nn.Flatten(), nn.Linear(144, 8))
+
+
+def corrupted(rows, generator):
+    """A row whose sum is even gets one more in its first place, where that stays in the space, or one less."""
+    first = rows[..., 0]
+    step = torch.where(first == 0, 1, -1)
+    return torch.cat([(first + step)[..., None], rows[..., 1:]], dim=-1)
+
+
+def task():
+    rule = lambda c: c.sum(-1) % 2  # noqa: E731
+    return Task(ConceptSpace(slots=3, values=3), rule, name="parity", corrupt=Corruption(1, 0, corrupted))
+
+
+def fit(folder, progress=None, images=IMAGES, seed=0, resume=False, **settings):
+    small = {"epochs": 3, "batch_size": 8, "warmup_steps": 3, "warmup_examples": 2, "episodes": 3, "kept": 4}
+    model = SoftPNet(task(), seed=seed, encoder=Noisy, threads=1, **(small | {"halve_every": 1} | settings))
+    return model.fit(images, LABELS, ANCHORS, run=folder, resume=resume, checkpoint_steps=1, progress=progress)
+
+
+def outcome(folder):
+    """What two equal runs share: every byte of the model, and the epochs but for their seconds."""
+    run = RunFolder(folder)
+    epochs = [json.loads(line) for line in run.read("epochs.jsonl").splitlines()]
+    return run.read("model.safetensors"), [{k: v for k, v in e.items() if k != "seconds"} for e in epochs]
+
+
+class Crash(Exception):
+    pass
+
+
+def crash_at(count):
+    """A progress function that ends the training before the checkpoint of that step is written."""
+    made = []
+
+    def progress(step):
+        made.append(step)
+        if len(made) == count:
+            raise Crash
+
+    return progress
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    fit(folder)
+    return outcome(folder)
+
+
+STEPS = 3 + 3 * 3  # warm-up, and three batches in each of three epochs
+
+
+@pytest.mark.parametrize("count", range(1, STEPS + 1))
+def test_a_run_that_crashed_in_any_step_resumes_to_the_same_bits(whole, tmp_path, count):
+    with pytest.raises(Crash):
+        fit(tmp_path, crash_at(count))
+    fit(tmp_path, resume=True)
+    assert outcome(tmp_path) == whole
+
+
+def test_a_run_that_crashed_again_and_again_resumes_to_the_same_bits(whole, tmp_path):
+    for _ in range(STEPS - 1):  # each time two steps further, and the second is lost
+        try:
+            fit(tmp_path, crash_at(2), resume=True)
+        except Crash:
+            continue
+    fit(tmp_path, resume=True)
+    assert outcome(tmp_path) == whole
+
+
+@pytest.mark.parametrize("settings", [{"candidates": "kbest"}, {"views": True}, {"precision": "64-true"}], ids=str)
+def test_every_way_to_train_resumes_to_the_same_bits(tmp_path, settings):
+    fit(tmp_path / "whole", **settings)
+    with pytest.raises(Crash):
+        fit(tmp_path / "cut", crash_at(8), **settings)
+    fit(tmp_path / "cut", resume=True, **settings)
+    assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
+
+
+def test_ctrl_c_makes_a_checkpoint_and_the_run_goes_on_from_it(whole, tmp_path):
+    press = {6: signal.SIGINT}
+    seen = []
+    model = fit(tmp_path, lambda step: (seen.append(step), signal.raise_signal(press.pop(len(seen), 0) or 0)))
+    assert model.interrupted and len(seen) == 6
+    model = fit(tmp_path, seen.append, resume=True)
+    assert not model.interrupted and len(seen) == STEPS
+    assert outcome(tmp_path) == whole
+
+
+def test_sigterm_makes_a_checkpoint_and_exits_with_143(whole, tmp_path):
+    handler = signal.getsignal(signal.SIGTERM)
+    seen = []
+    with pytest.raises(SystemExit) as left:
+        fit(tmp_path, lambda step: (seen.append(step), len(seen) == 5 and signal.raise_signal(signal.SIGTERM)))
+    assert left.value.code == 143 and signal.getsignal(signal.SIGTERM) is handler
+    fit(tmp_path, seen.append, resume=True)
+    assert len(seen) == STEPS and outcome(tmp_path) == whole
+
+
+def test_sigterm_is_left_alone_where_there_is_no_run_folder():
+    handler, seen = signal.getsignal(signal.SIGTERM), []
+    model = SoftPNet(task(), encoder=Noisy, epochs=1, warmup_steps=0, episodes=2)
+    model.fit(IMAGES, LABELS, ANCHORS, progress=lambda step: seen.append(signal.getsignal(signal.SIGTERM)))
+    assert set(seen) == {handler}
+
+
+def test_the_last_two_checkpoints_are_kept_and_no_other(tmp_path):
+    kept = []
+    fit(tmp_path, lambda step: kept.append(len(list(tmp_path.glob("checkpoint-*")))))
+    assert max(kept) == 2 and len(list(tmp_path.glob("checkpoint-*"))) == 2
+
+
+def test_checkpoints_come_every_so_many_steps_or_seconds(tmp_path):
+    model = SoftPNet(task(), encoder=Noisy, epochs=3, batch_size=8, warmup_steps=0, episodes=2)
+    for name, times, made in (("steps", (4, None), 2), ("seconds", (None, 0.0), 9), ("none", (None, None), 0)):
+        seen = set()
+        look = lambda step, at=tmp_path / name: seen.update(p.name for p in at.glob("checkpoint-*"))  # noqa: B023, E731
+        steps, seconds = times
+        model.fit(
+            IMAGES,
+            LABELS,
+            ANCHORS,
+            run=tmp_path / name,
+            progress=look,
+            checkpoint_steps=steps,
+            checkpoint_seconds=seconds,
+        )
+        assert len(seen | {p.name for p in (tmp_path / name).glob("checkpoint-*")}) == made
+
+
+@pytest.mark.parametrize(
+    ("times", "words"), [({"checkpoint_steps": 0}, "checkpoint_steps is 0"), ({"checkpoint_seconds": -1.0}, "-1.0")]
+)
+def test_impossible_times_of_checkpoints_are_refused(times, words):
+    with pytest.raises(InputError, match=words):
+        SoftPNet(task(), encoder=Noisy).fit(IMAGES, LABELS, ANCHORS, **times)
+
+
+def test_a_finished_run_is_not_trained_again(whole, tmp_path):
+    fit(tmp_path)
+    seen = []
+    model = fit(tmp_path, seen.append, resume=True)
+    assert not seen and len(model.epochs) == 3 and outcome(tmp_path) == whole
+    assert model.predict(IMAGES).concepts.shape == (20, 3)
+
+
+def test_resuming_a_folder_without_a_run_begins_one(whole, tmp_path):
+    fit(tmp_path / "new", resume=True)
+    assert outcome(tmp_path / "new") == whole
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"seed": 1}, "seed was 0, is 1"),
+        ({"epochs": 4}, "epochs was 3, is 4"),
+        ({"images": IMAGES.flip(0)}, "data was"),
+    ],
+    ids=["seed", "settings", "data"],
+)
+def test_another_run_is_not_mixed_in(tmp_path, change, words):
+    with pytest.raises(Crash):
+        fit(tmp_path, crash_at(5))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(InputError, match=f"holds another run: {words}"):
+        fit(tmp_path, resume=True, **change)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_other_conditions_are_warned_of_by_name(tmp_path, monkeypatch):
+    with pytest.raises(Crash):
+        fit(tmp_path, crash_at(5))
+    known = environment.versions() | {"torch": "9.9"}
+    monkeypatch.setattr(environment, "versions", lambda: known)
+    with pytest.warns(UserWarning, match=r"other conditions.*torch was .*, is 9\.9"):
+        fit(tmp_path, resume=True)
+
+
+def test_the_same_conditions_are_not_warned_of(tmp_path):
+    with pytest.raises(Crash):
+        fit(tmp_path, crash_at(5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(tmp_path, resume=True)
+
+
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_can_be_chosen(whole, tmp_path):
+    with pytest.raises(Crash):
+        fit(tmp_path, crash_at(7))
+    _, newer = sorted(tmp_path.glob("checkpoint-*"))
+    data = bytearray(newer.read_bytes())
+    data[len(data) // 2] ^= 1
+    newer.write_bytes(data)
+    with pytest.raises(InputError, match=f"(?s){newer.name} is damaged"):
+        fit(tmp_path, resume=True)
+    newer.unlink()
+    with pytest.warns(UserWarning, match=r"is missing; an older checkpoint is used"):
+        fit(tmp_path, resume=True)
+    assert outcome(tmp_path) == whole
+
+
+def test_a_checkpoint_of_another_shape_is_refused(tmp_path, list_again):
+    with pytest.raises(Crash):
+        fit(tmp_path, crash_at(7))
+    from safetensors.torch import save_file
+
+    newest = sorted(tmp_path.glob("checkpoint-*"))[-1]
+    tensors, notes = from_safetensors(newest.read_bytes(), newest)
+    for name in ("state.rows", "order", "module.encoders.of_concept.0.weight"):
+        save_file(tensors | {name: torch.zeros(2, 2)}, newest, notes)
+        list_again(tmp_path)
+        with pytest.raises(InputError, match=f"{newest.name} does not fit this run"):
+            fit(tmp_path, resume=True)
+
+
+TOGETHER = """
+import sys
+from softpnet import SoftPNet
+sys.path.insert(0, {tests!r})
+from test_checkpoint import ANCHORS, IMAGES, LABELS, Crash, Noisy, crash_at, task
+
+model = SoftPNet(task(), encoder=Noisy, threads=1, processes=2, epochs=2, batch_size=4, warmup_steps=1, episodes=2)
+stop = crash_at(int(sys.argv[2])) if len(sys.argv) > 2 else None
+try:
+    model.fit(IMAGES, LABELS, ANCHORS, run=sys.argv[1], resume=True, checkpoint_steps=1, progress=stop)
+except Crash:
+    import os
+    os._exit(7)
+"""
+
+
+def test_processes_that_train_together_resume_together(tmp_path):
+    (tmp_path / "together.py").write_text(TOGETHER.format(tests=str(Path(__file__).parent)))
+
+    def run(*arguments):
+        command = [sys.executable, "together.py", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ})
+        return done.returncode, done.stderr
+
+    assert run("whole")[0] == 0
+    assert run("cut", "4")[0] == 7
+    code, error = run("cut")
+    assert code == 0, error
+    assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
