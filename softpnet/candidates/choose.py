@@ -20,5 +20,5 @@ def choose_source(task: Task, settings: Settings, generator: Generator) -> Candi
         return KBest(task, settings)
     cache = Cache.of(task, generator)
     if settings.candidates == "auto":
-        return ListedOrKBest(Listed(cache, settings), KBest(task, settings, cache.labels[cache.complete]))
+        return ListedOrKBest(Listed(cache, settings), KBest(task, settings))
     return CacheWalk(task, cache, settings)

@@ -18,18 +18,17 @@ from softpnet.task import Task
 class KBest:
     """The K most probable assignments with the example's label among the T most probable of all; no cache."""
 
-    def __init__(self, task: Task, settings: Settings, feasible: Tensor | None = None) -> None:
-        """Feasible: labels `[L]` or `[L, m]` that are known to have assignments, however rare."""
-        self.task, self.settings, self.feasible = task, settings, feasible
+    def __init__(self, task: Task, settings: Settings) -> None:
+        self.task, self.settings = task, settings
 
-    def start(self, labels: Tensor) -> State:
+    def start(self, labels: Tensor, listed: Tensor | None = None) -> State:
+        """As every source's; labels that are `listed` elsewhere are known to be feasible."""
         space = self.task.space
         if space.size <= ENUMERABLE:
             find_feasible(self.task, unique_labels(self.task.label(space.all()))[0], labels, labels)
         else:
             seen = sampled_labels(self.task)
-            if self.feasible is not None:
-                seen = unique_labels(torch.cat([seen, self.feasible]))[0]
+            seen = seen if listed is None else unique_labels(torch.cat([seen, listed]))[0]
             warn_of_unseen(self.task, seen, labels)
         return {}
 

@@ -38,7 +38,8 @@ class ListedOrKBest:
         self.listed, self.kbest = listed, kbest
 
     def start(self, labels: Tensor) -> State:
-        return self.kbest.start(labels)  # all of them, so that an error names the examples' own ids
+        cache = self.listed.cache
+        return self.kbest.start(labels, cache.labels[cache.complete])  # all, so that an error names their own ids
 
     def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
         has = self.listed.has(query.labels)

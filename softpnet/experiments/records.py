@@ -49,16 +49,20 @@ def read_records(row: Row, seeds: Sequence[int], records: Path) -> list[dict[str
     """The records of a row, in the order of the seeds; raises where they cannot be averaged."""
     paths = [record_path(records, row, seed) for seed in seeds]
     found = [read_json(path) for path in paths if path.exists()]
-    for entry, fault in (
-        ("configuration", "were made with different configurations"),
-        ("row", "are of different rows"),
-    ):
-        different = {record[entry] for record in found}
-        if len(different) > 1:
-            raise InputError(f"records of {row.name} in {records} {fault} and cannot be averaged; make them again")
-    weights = [record["model_sha256"] for record in found]
+    if len({configuration(record) for record in found}) > 1:
+        raise InputError(
+            f"records of {row.name} in {records} were made with different configurations and cannot be averaged; "
+            "make them again"
+        )
+    weights = [_weights(record) for record in found]
     for at, each in enumerate(weights):
         if each in weights[:at]:
             same = found[weights.index(each)]["seed"], found[at]["seed"]
             raise InputError(f"seeds {same[0]} and {same[1]} of {row.name} gave identical weights; make them again")
     return found
+
+
+def _weights(record: dict[str, Any]) -> str:
+    """What tells one training from another: the model's digest, or, in older records, the learning curve."""
+    curve = [{name: value for name, value in epoch.items() if name != "seconds"} for epoch in record["curve"]]
+    return record.get("model_sha256") or digest(json.dumps(curve).encode())

@@ -27,7 +27,11 @@ def record(folder, row, seed, concept, label, **changes):
     content = {
         "row": row.name,
         "seed": seed,
-        "configuration": row.name,
+        "task": row.task,
+        "origin": None,
+        "method": row.method,
+        "settings": {"epochs": 1},
+        "curve": [{"loss": concept + seed, "seconds": 1.0}],
         "model_sha256": f"{row.name}{seed}",
         "tests": {"test": test | {"label_accuracy": label, "label_f1": label}, "second": {}},
         "seconds_per_epoch": 1.0,
@@ -67,7 +71,7 @@ def test_methods_are_compared_on_the_same_seeds_with_a_confidence_interval(fille
 
 
 def test_records_of_different_configurations_are_not_averaged(filled):
-    record(filled, ROW, 256, 0.9, 0.9, configuration="another")
+    record(filled, ROW, 256, 0.9, 0.9, settings={"epochs": 2})
     with pytest.raises(InputError, match=r"records of tiny .* different configurations"):
         table.summarise([ROW], SEEDS, filled)
 
@@ -75,6 +79,13 @@ def test_records_of_different_configurations_are_not_averaged(filled):
 def test_two_seeds_with_the_same_weights_are_noticed(filled):
     record(filled, ROW, 256, 0.9, 0.9, model_sha256="tiny128")
     with pytest.raises(InputError, match="seeds 128 and 256 of tiny gave identical weights"):
+        table.summarise([ROW], SEEDS, filled)
+
+
+def test_older_records_are_told_apart_by_their_curves(filled):
+    for seed in (256, 384):
+        record(filled, ROW, seed, 0.9, 0.9, model_sha256=None, curve=[{"loss": 0.5, "seconds": float(seed)}])
+    with pytest.raises(InputError, match="seeds 256 and 384 of tiny gave identical weights"):
         table.summarise([ROW], SEEDS, filled)
 
 
