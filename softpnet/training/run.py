@@ -116,11 +116,20 @@ def _lines(records: list[dict[str, float]]) -> bytes:
 
 
 def follow(
-    training: Training, progress: Callable[[Progress], None], checkpoints: Checkpoints | None, stop: Stop
+    training: Training,
+    progress: Callable[[Progress], None],
+    checkpoints: Checkpoints | None,
+    stop: Stop,
+    watch: Callable[[], Mapping[str, float]] | None = None,
 ) -> bool:
-    """Train to the end, or until a stop is asked for; then a checkpoint is made, and the answer is False."""
+    """Train to the end, or until a stop is asked for; then a checkpoint is made, and the answer is False.
+
+    What `watch` finds after an epoch joins that epoch's record, before anything is written.
+    """
     fabric = training.fabric
     for step in training.steps():
+        if watch is not None and step.epoch_done:
+            training.records[-1] = _joined(training.records[-1], watch())
         if checkpoints is not None and step.epoch_done and fabric.is_global_zero:
             checkpoints.folder.write(EPOCHS, _lines(training.records))
         progress(step)
@@ -130,6 +139,13 @@ def follow(
         if stopping:
             return training.at.epoch == training.settings.epochs
     return True
+
+
+def _joined(record: dict[str, float], found: Mapping[str, float]) -> dict[str, float]:
+    for name in found:
+        if name in record:
+            raise InputError(f"watch returned {name!r}, which every epoch's record already has; name it otherwise")
+    return record | {name: float(value) for name, value in found.items()}
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:
