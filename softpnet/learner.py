@@ -155,7 +155,7 @@ class SoftPNet:
         keep_large_blocks()
         with contextlib.ExitStack() as stack:
             # A user's encoder may draw from the global generator while training, as dropout does.
-            for context in (_threads(hardware.threads), borrowed_global_generator(streams("encoder"))):
+            for context in (limited_threads(hardware.threads), borrowed_global_generator(streams("encoder"))):
                 stack.enter_context(context)
             # Without a folder there is nothing to save, and SIGTERM ends the process as it always does.
             signals = (signal.SIGINT,) if run is None else (signal.SIGINT, signal.SIGTERM)
@@ -331,7 +331,7 @@ def _finished(method: Method, module: Reader) -> Reader:
 
 
 @contextlib.contextmanager
-def _threads(count: int | None) -> Any:
+def limited_threads(count: int | None) -> Any:
     """Use so many threads while inside."""
     before = torch.get_num_threads()
     if count is not None:
