@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from softpnet.learner import SoftPNet
     from softpnet.task import Examples, Task
 
-SHOWN = 5  # candidates per frame
+SHOWN = 4  # candidates per frame
 FRAMES = 6  # on one strip
+LEGEND = ("thick frame: all right", "stroke: wrong concept", "bar: weight", "log p: score")
 
 
 class Frame(NamedTuple):
@@ -33,6 +34,7 @@ class Frame(NamedTuple):
     gamma: float
     rows: Tensor  # [K', k], the distinct candidates
     weights: Tensor  # [K']
+    scores: Tensor  # [K'], log p(c|x)
 
 
 class Camera:
@@ -65,7 +67,7 @@ class Camera:
         scores = targets.scores(log_p, rows[None])  # [1, K]
         weights = targets.weights(scores, valid[None], gamma if model.settings.target == "soft" else 0.0)[0]
         order = scores[0].masked_fill(~valid, -math.inf).argsort(descending=True, stable=True)[: int(valid.sum())]
-        self.frames.append(Frame(len(model.epochs), gamma, rows[order], weights[order]))
+        self.frames.append(Frame(len(model.epochs), gamma, rows[order], weights[order], scores[0, order]))
         return {}
 
 
@@ -79,7 +81,7 @@ def filmstrip(
     """Draw the example, and of up to six epochs the heaviest candidates as what they claim to see.
 
     A candidate is drawn with the anchors, per group `[P, C, H, W]`, of its concepts; what differs from the true
-    assignment `[k]` is crossed out, and the true one is framed.
+    assignment `[k]` is struck out, and the true one is framed.
     """
     frames = spread(camera.frames, FRAMES)
     if not frames:
@@ -87,34 +89,37 @@ def filmstrip(
     space = camera.task.space
     columns = columns_of(space.slots)
     rows = math.ceil(space.slots / columns)
-    side = 0.74
+    side = 0.76
     tall = side * rows / columns
-    step, wide = tall + 0.3, (WIDTH - 2 * MARGIN - 1.3) / FRAMES
-    head = 0.62 if title else 0.4
+    step, wide = tall + 0.38, (WIDTH - 2 * MARGIN - 1.24) / FRAMES
+    head = 0.76 if title else 0.54
     height = head + SHOWN * step + MARGIN
-    width = 2 * MARGIN + 1.3 + wide * len(frames)
-    with page(path, height, max(width, 4.6)) as (figure, place):
+    width = 2 * MARGIN + 1.24 + wide * len(frames)
+    with page(path, height, max(width, 3.6)) as (figure, place):
         width = figure.get_figwidth()
 
         def write(x: float, y: float, text: str, **how: Any) -> None:
             figure.text(x / width, y / height, text, va="top", **how)
 
         write(MARGIN, height - 0.1, title, size=9, weight="bold")
-        write(MARGIN, height - head + 0.3, f"example, label {camera.label.tolist()}", size=7.5)
+        write(MARGIN, height - head + 0.43, f"example, label {camera.label.tolist()}", size=7.5)
         _mosaic(place(MARGIN, height - head - tall * 1.3, side * 1.3, tall * 1.3), list(camera.image), columns)
-        for line, text in enumerate(("thick frame: the true concepts", "cross: read wrongly", "bar: weight")):
-            write(MARGIN, height - head - tall * 1.3 - 0.1 - 0.14 * line, text)
+        for line, text in enumerate(LEGEND):
+            write(MARGIN, height - head - tall * 1.3 - 0.1 - 0.13 * line, text)
         for f, frame in enumerate(frames):
-            x = MARGIN + 1.3 + f * wide
-            write(x, height - head + 0.3, f"epoch {frame.epoch}", size=7.5, weight="bold")
-            write(x, height - head + 0.16, f"γ = {frame.gamma:.2f}, {_place(frame, true)}")
-            for j, (row, weight) in enumerate(zip(frame.rows[:SHOWN], frame.weights[:SHOWN].tolist(), strict=True)):
-                y = height - head - (j + 1) * step + 0.2
+            x = MARGIN + 1.24 + f * wide
+            write(x, height - head + 0.43, f"epoch {frame.epoch}", size=7.5, weight="bold")
+            write(x, height - head + 0.29, f"γ = {frame.gamma:.2f}")
+            write(x, height - head + 0.17, _place(frame, true))
+            shown = (part[:SHOWN] for part in (frame.rows, frame.weights.tolist(), frame.scores.tolist()))
+            for j, (row, weight, score) in enumerate(zip(*shown, strict=True)):
+                y = height - head - j * step - tall
                 axes = place(x, y, side, tall)
                 _mosaic(axes, pictures_of(space, row, anchors), columns)
                 _mark(axes, wrong_slots(space, row, true), columns)
-                _bar(place(x, y - 0.13, side, 0.07), weight)
-                figure.text((x + side + 0.03) / width, (y - 0.095) / height, _percent(weight), va="center")
+                _bar(place(x, y - 0.14, side - 0.36, 0.08), weight)
+                write(x + side, y - 0.055, _percent(weight), ha="right")
+                write(x + side, y - 0.175, f"log p = {round(score, 1) + 0.0:.1f}".replace("-", "−"), ha="right")
 
 
 def spread(frames: Sequence[Frame], count: int) -> list[Frame]:
@@ -144,7 +149,7 @@ def wrong_slots(space: ConceptSpace, row: Tensor, true: Tensor) -> list[int]:
 
 def _place(frame: Frame, true: Tensor) -> str:
     same = (frame.rows == true).all(-1).nonzero().flatten().tolist()
-    return f"true: no. {same[0] + 1}" if same else "true: absent"
+    return f"true: no. {same[0] + 1} of {len(frame.rows)}" if same else "true: not in it"
 
 
 def _percent(weight: float) -> str:
@@ -164,12 +169,11 @@ def _mosaic(axes: Axes, images: Sequence[Tensor], columns: int) -> None:
 
 
 def _mark(axes: Axes, wrong: Sequence[int], columns: int) -> None:
-    """Cross out what is wrong; a thick frame where nothing is."""
+    """Strike out what is wrong; a thick frame where nothing is."""
     for slot in wrong:
         x, y = slot % columns, slot // columns
-        for ends in (((x + 0.12, x + 0.88), (y + 0.12, y + 0.88)), ((x + 0.12, x + 0.88), (y + 0.88, y + 0.12))):
-            axes.plot(*ends, color="white", lw=2.2, solid_capstyle="butt")
-            axes.plot(*ends, color=COLOURS[5], lw=1.2, solid_capstyle="butt")
+        for colour, width in (("white", 2.4), (COLOURS[2], 1.3)):
+            axes.plot((x + 0.08, x + 0.92), (y + 0.92, y + 0.08), color=colour, lw=width, solid_capstyle="butt")
     axes.spines[:].set(linewidth=0.6 if wrong else 2.4, color="#888888" if wrong else COLOURS[3])
 
 

@@ -135,6 +135,7 @@ def test_a_frame_is_the_working_set_of_that_epoch_with_the_weights_of_that_model
         p = model.predict(EXAMPLES.images[example][None]).probabilities[0].double()  # [k, h]
         each = torch.stack([p[0, a] * p[1, b] for a, b in frame.rows.tolist()]) ** (1 / frame.gamma)
         torch.testing.assert_close(frame.weights.double(), each / each.sum(), rtol=1e-3, atol=1e-6)
+        torch.testing.assert_close(frame.scores.double(), each.log() * frame.gamma, rtol=1e-3, atol=1e-4)
         assert frame.weights.diff().le(0).all()
     assert [frame.gamma for frame in camera.frames] == pytest.approx([1.0, 0.95, 0.95**2])
 
@@ -154,14 +155,19 @@ def test_what_keeps_no_working_set_cannot_be_filmed():
         filmstrip.filmstrip("f.png", filmstrip.Camera(adding(), EXAMPLES), [SHADES], CONCEPTS[0])
 
 
-def test_the_strip_says_where_the_true_assignment_stands_and_crosses_out_wrong_slots(tmp_path):
+def test_the_strip_says_where_the_true_assignment_stands_and_strikes_out_wrong_slots(tmp_path):
     camera = filmstrip.Camera(adding(), EXAMPLES)
     rows = torch.tensor([[0, 2], [1, 1], [2, 0]])
     weights = torch.tensor([0.7, 0.297, 0.003])
-    camera.frames = [filmstrip.Frame(1, 1.0, rows, weights), filmstrip.Frame(2, 0.5, rows[1:], weights[1:])]
+    scores = torch.tensor([-1.25, -2.0, -9.0])
+    camera.frames = [
+        filmstrip.Frame(1, 1.0, rows, weights, scores),
+        filmstrip.Frame(2, 0.5, rows[1:], weights[1:], scores[1:]),
+    ]
     filmstrip.filmstrip(tmp_path / "f.png", camera, [SHADES], torch.tensor([0, 2]))
     found = words(tmp_path / "f.png")
-    assert {"epoch 1", "γ = 1.00, true: no. 1", "epoch 2", "γ = 0.50, true: absent", "70 %", "&lt;1 %"} <= set(found)
+    assert {"epoch 1", "γ = 1.00", "true: no. 1 of 3", "log p = −9.0", "70 %", "&lt;1 %"} <= set(found)
+    assert {"epoch 2", "γ = 0.50", "true: not in it"} <= set(found)
 
     space = camera.task.space
     assert filmstrip.wrong_slots(space, rows[1], rows[0]) == [0, 1]
@@ -171,7 +177,7 @@ def test_the_strip_says_where_the_true_assignment_stands_and_crosses_out_wrong_s
 
 
 def test_a_long_film_keeps_its_first_and_last_frame():
-    frames = [filmstrip.Frame(i, 1.0, CONCEPTS[:1], torch.ones(1)) for i in range(20)]
+    frames = [filmstrip.Frame(i, 1.0, CONCEPTS[:1], torch.ones(1), torch.zeros(1)) for i in range(20)]
     chosen = [frame.epoch for frame in filmstrip.spread(frames, 6)]
     assert chosen == [0, 4, 8, 11, 15, 19]
 
