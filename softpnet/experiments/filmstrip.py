@@ -91,8 +91,8 @@ def filmstrip(
     rows = math.ceil(space.slots / columns)
     side = 0.76
     tall = side * rows / columns
-    step, wide = tall + 0.38, (WIDTH - 2 * MARGIN - 1.24) / FRAMES
-    head = 0.76 if title else 0.54
+    step, wide = tall + 0.42, (WIDTH - 2 * MARGIN - 1.24) / FRAMES
+    head = 0.79 if title else 0.57
     height = head + SHOWN * step + MARGIN
     width = 2 * MARGIN + 1.24 + wide * len(frames)
     with page(path, height, max(width, 3.6)) as (figure, place):
@@ -102,24 +102,24 @@ def filmstrip(
             figure.text(x / width, y / height, text, va="top", **how)
 
         write(MARGIN, height - 0.1, title, size=9, weight="bold")
-        write(MARGIN, height - head + 0.43, f"example, label {camera.label.tolist()}", size=7.5)
+        write(MARGIN, height - head + 0.46, f"example, label {camera.label.tolist()}", size=7.5)
         _mosaic(place(MARGIN, height - head - tall * 1.3, side * 1.3, tall * 1.3), list(camera.image), columns)
         for line, text in enumerate(LEGEND):
             write(MARGIN, height - head - tall * 1.3 - 0.1 - 0.13 * line, text)
         for f, frame in enumerate(frames):
             x = MARGIN + 1.24 + f * wide
-            write(x, height - head + 0.43, f"epoch {frame.epoch}", size=7.5, weight="bold")
-            write(x, height - head + 0.29, f"γ = {frame.gamma:.2f}")
-            write(x, height - head + 0.17, _place(frame, true))
+            write(x, height - head + 0.46, f"epoch {frame.epoch}", size=7.5, weight="bold")
+            write(x, height - head + 0.32, f"γ = {frame.gamma:.2f}")
+            write(x, height - head + 0.2, _place(frame, true))
             shown = (part[:SHOWN] for part in (frame.rows, frame.weights.tolist(), frame.scores.tolist()))
             for j, (row, weight, score) in enumerate(zip(*shown, strict=True)):
                 y = height - head - j * step - tall
                 axes = place(x, y, side, tall)
                 _mosaic(axes, pictures_of(space, row, anchors), columns)
                 _mark(axes, wrong_slots(space, row, true), columns)
-                _bar(place(x, y - 0.14, side - 0.36, 0.08), weight)
-                write(x + side, y - 0.055, _percent(weight), ha="right")
-                write(x + side, y - 0.175, f"log p = {round(score, 1) + 0.0:.1f}".replace("-", "−"), ha="right")
+                _bar(place(x, y - 0.16, side - 0.36, 0.08), weight)
+                write(x + side, y - 0.075, _percent(weight), ha="right")
+                write(x + side, y - 0.195, f"log p = {round(score, 1) + 0.0:.1f}".replace("-", "−"), ha="right")
 
 
 def spread(frames: Sequence[Frame], count: int) -> list[Frame]:
@@ -170,11 +170,16 @@ def _mosaic(axes: Axes, images: Sequence[Tensor], columns: int) -> None:
 
 def _mark(axes: Axes, wrong: Sequence[int], columns: int) -> None:
     """Strike out what is wrong; a thick frame where nothing is."""
+    from matplotlib.patches import Rectangle
+
     for slot in wrong:
         x, y = slot % columns, slot // columns
         for colour, width in (("white", 2.4), (COLOURS[2], 1.3)):
             axes.plot((x + 0.08, x + 0.92), (y + 0.92, y + 0.08), color=colour, lw=width, solid_capstyle="butt")
-    axes.spines[:].set(linewidth=0.6 if wrong else 2.4, color="#888888" if wrong else COLOURS[3])
+    axes.spines[:].set(linewidth=0.6, color="#888888")
+    if not wrong:  # apart from the images, so that it is seen beside black ones too
+        place: Any = {"transform": axes.transAxes, "clip_on": False}
+        axes.add_patch(Rectangle((-0.055, -0.055), 1.11, 1.11, fill=False, lw=2.2, edgecolor=COLOURS[3], **place))
 
 
 def _bar(axes: Axes, weight: float) -> None:
