@@ -39,6 +39,7 @@ from softpnet.training.folder import CONFIG, EPOCHS, MODEL, RunFolder
 from softpnet.training.interrupt import graceful_stop
 from softpnet.training.loop import Progress, Training
 from softpnet.training.streams import Streams, borrowed_global_generator
+from softpnet.training.threads import limited_threads
 
 Watch = Callable[["SoftPNet", Mapping[str, Tensor]], Mapping[str, float]]
 """Looks at a training between two epochs: the model as it would be if training ended there, and the method's state."""
@@ -328,15 +329,3 @@ def _finished(method: Method, module: Reader) -> Reader:
     module.eval().float()
     method.finish(module)
     return module.cpu()
-
-
-@contextlib.contextmanager
-def limited_threads(count: int | None) -> Any:
-    """Use so many threads while inside."""
-    before = torch.get_num_threads()
-    if count is not None:
-        torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

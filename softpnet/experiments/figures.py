@@ -16,8 +16,9 @@ from softpnet.experiments.filmstrip import Camera, filmstrip
 from softpnet.experiments.judge import draw, make_data
 from softpnet.experiments.pipeline import pipeline
 from softpnet.experiments.samples import samples
-from softpnet.learner import SoftPNet, limited_threads
+from softpnet.learner import SoftPNet
 from softpnet.training.streams import Streams
+from softpnet.training.threads import limited_threads
 
 if TYPE_CHECKING:
     from softpnet.task import Examples
