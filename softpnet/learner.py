@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
+import functools
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,6 +25,7 @@ from softpnet.checks import (
     make_encoders,
 )
 from softpnet.errors import InputError
+from softpnet.methods.base import Method
 from softpnet.metrics import concept_metrics, label_metrics
 from softpnet.reader import Reader
 from softpnet.settings import Hardware, whole_number
@@ -36,6 +39,10 @@ from softpnet.training.folder import CONFIG, MODEL, RunFolder
 from softpnet.training.interrupt import graceful_stop
 from softpnet.training.loop import Progress, Training
 from softpnet.training.streams import Streams, borrowed_global_generator
+from softpnet.training.threads import limited_threads
+
+Watch = Callable[["SoftPNet", Mapping[str, Tensor]], Mapping[str, float]]
+"""Looks at a training between two epochs: the model as it would be if training ended there, and the method's state."""
 
 IMAGES_AT_ONCE = 512
 """Inference reads about so many images per pass."""
@@ -96,6 +103,7 @@ class SoftPNet:
         checkpoint_steps: int | None = None,
         checkpoint_seconds: float | None = 60.0,
         progress: Callable[[Progress], None] | None = None,
+        watch: Watch | None = None,
     ) -> SoftPNet:
         """Train on images `[N, n, C, H, W]`, labels `[N]` or `[N, m]` and one anchor per concept.
 
@@ -105,6 +113,9 @@ class SoftPNet:
             resume: go on with the run in that folder, if there is one: from its last checkpoint to the same bits.
             checkpoint_steps, checkpoint_seconds: how often a checkpoint is made, by steps, by time, or by both.
             progress: called after every step.
+            watch: called after every epoch with the model as it would be if training ended there, and the method's
+                state, to be looked at only: `lambda model, state: model.score(*test)`. The numbers that it returns join
+                the epoch's record in `epochs`. Training goes through the same bits with it and without.
 
         Ctrl-C stops after the current step, and `interrupted` is true; so does SIGTERM where there is a run folder,
         and then the process exits with code 143.
@@ -145,7 +156,7 @@ class SoftPNet:
         keep_large_blocks()
         with contextlib.ExitStack() as stack:
             # A user's encoder may draw from the global generator while training, as dropout does.
-            for context in (_threads(hardware.threads), borrowed_global_generator(streams("encoder"))):
+            for context in (limited_threads(hardware.threads), borrowed_global_generator(streams("encoder"))):
                 stack.enter_context(context)
             # Without a folder there is nothing to save, and SIGTERM ends the process as it always does.
             signals = (signal.SIGINT,) if run is None else (signal.SIGINT, signal.SIGTERM)
@@ -162,10 +173,9 @@ class SoftPNet:
             else:
                 if checkpoints is not None and resume:
                     checkpoints.restore()
-                finished = runs.follow(training, progress or (lambda step: None), checkpoints, stop)
-                module.eval().float()
-                method.finish(module)
-                self.module = module.cpu()
+                watched = None if watch is None else functools.partial(self._watched, training, module, watch)
+                finished = runs.follow(training, progress or (lambda step: None), checkpoints, stop, watched)
+                self.module = _finished(method, module)
                 self.epochs, self.interrupted = training.records, not finished
                 if folder is not None and fabric.is_global_zero:
                     self._write_weights(folder)
@@ -239,6 +249,14 @@ class SoftPNet:
         model.image_shape = torch.Size(config["image_shape"])
         return model._read_weights(stored)
 
+    def _watched(self, training: Training, module: Reader, watch: Watch) -> Mapping[str, float]:
+        """What `watch` finds in a copy of the model, so that modes, statistics and random numbers stay as they are."""
+        now, device = copy.copy(self), training.fabric.device
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            now.module = _finished(training.method, copy.deepcopy(module))
+            now.epochs = [*training.records]
+            return watch(now, training.state)
+
     def _write_weights(self, folder: RunFolder) -> None:
         tensors = {f"module.{name}": value for name, value in self._fitted().state_dict().items()}
         for group, images in zip(self.task.space.groups, self.anchors, strict=True):
@@ -311,13 +329,8 @@ class SoftPNet:
         return images.split(max(1, IMAGES_AT_ONCE // self.task.space.slots))
 
 
-@contextlib.contextmanager
-def _threads(count: int | None) -> Any:
-    """Use so many threads while inside."""
-    before = torch.get_num_threads()
-    if count is not None:
-        torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _finished(method: Method, module: Reader) -> Reader:
+    """The module, ready for inference."""
+    module.eval().float()
+    method.finish(module)
+    return module.cpu()

@@ -1,4 +1,4 @@
-"""`softpnet reproduce [table1|table2|all|ROW...]`"""
+"""`softpnet reproduce [table1|table2|figures|all|ROW...]`"""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from softpnet.cli.display import count_up
 from softpnet.cli.table import chosen_rows, chosen_seeds, show
 
 
+FIGURES = "figures"
+
+
 @dataclass(frozen=True)
 class Reproduce:
     """Run what has no record yet of the result tables, and print them. May be stopped at any time, and goes on."""
 
     what: tyro.conf.Positional[tuple[str, ...]] = ()
-    """table1 (methods), table2 (ablations), all, or names of rows; all unless given."""
+    """table1 (methods), table2 (ablations), figures, all of these, or names of rows; all unless given."""
     seeds: int = 10
     """How many of the ten seeds 0, 128, ..., 1152."""
     jobs: int = 2
@@ -33,9 +36,17 @@ class Reproduce:
         from softpnet.experiments.records import missing
         from softpnet.experiments.reproduce import run_missing
 
-        rows, seeds = chosen_rows(self.what), chosen_seeds(self.seeds)
+        tables = tuple(name for name in self.what if name != FIGURES)
+        rows, seeds = chosen_rows(tables), chosen_seeds(self.seeds)
         if self.jobs < 1:
             raise InputError(f"--jobs is {self.jobs}, expected at least 1")
+        if {FIGURES, "all"} & set(self.what or ("all",)):
+            from softpnet.experiments.figures import draw_all
+
+            for path in draw_all(self.records / FIGURES):
+                print(f"drawn: {path}")
+        if self.what and not tables:
+            return 0
         total = len(missing(rows, seeds, self.records))
         with closing(run_missing(rows, seeds, self.records, self.jobs)) as done:
             count_up((f"{row.name}, seed {seed}" for row, seed in done), total)

@@ -42,6 +42,8 @@ class Train:
     """Steps between two checkpoints, beside the seconds."""
     pictures: bool = True
     """Draw what was learned."""
+    watch: bool = False
+    """Judge on the first test set after every epoch, to draw how the run came along; nothing is chosen by it."""
     settings: tyro.conf.OmitArgPrefixes[Settings] = field(default_factory=Settings)
     hardware: tyro.conf.OmitArgPrefixes[Hardware] = field(default_factory=Hardware)
 
@@ -72,6 +74,7 @@ class Train:
         check_tests(task, data)
         name_folder = last_run_folder if self.resume else free_run_folder
         folder = self.out or name_folder(Path("runs"), f"{task.name}-{self.method}-seed{self.seed}")
+        first_test = next(iter(data.tests.values()))
         with Display(model) as display:
             model.fit(
                 data.train.images,
@@ -83,6 +86,7 @@ class Train:
                 checkpoint_seconds=self.checkpoint_seconds,
                 checkpoint_steps=self.checkpoint_steps,
                 progress=display.update,
+                watch=(lambda now, state: now.score(*first_test)) if self.watch else None,
             )
         if model.is_main_process:
             show_metrics(task, judge(model, data, folder, self.pictures), folder)

@@ -13,6 +13,7 @@ from torch import Generator
 
 from softpnet.checks import check_images, check_labels
 from softpnet.errors import InputError, TaskError
+from softpnet.experiments.accuracy import accuracies
 from softpnet.experiments.pictures import curves, learned
 from softpnet.learner import SoftPNet
 from softpnet.storage import digest, to_json
@@ -46,7 +47,8 @@ def judge(model: SoftPNet, data: Data, run: Path, pictures: bool) -> dict[str, d
 
 
 def draw(model: SoftPNet, data: Data, folder: Path) -> None:
-    """One picture per group: anchors, prototypes (if any) among the test embeddings, confusions; learning curves."""
+    """One picture per group: anchors, prototypes (if any) among the test embeddings, confusions; learning curves,
+    of the accuracy too where the run was watched."""
     examples = next(iter(data.tests.values()))
     space = model.task.space
     probabilities = model.predict(examples.images).probabilities  # [N, k, h]
@@ -74,6 +76,8 @@ def draw(model: SoftPNet, data: Data, folder: Path) -> None:
         )
     if model.epochs:
         curves(folder / "curves.png", model.epochs)
+    if any("label_accuracy" in epoch for epoch in model.epochs):
+        accuracies(folder / "accuracy.png", {model.task.name: model.epochs})
 
 
 def check_tests(task: Task, data: Data) -> None:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softpnet.errors import InputError
+from softpnet.experiments.canvas import COLOURS, MARGIN, WIDTH, finite, page, show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from numpy import ndarray
     from torch import Tensor
 
-# Paul Tol's colour-blind safe "muted" scheme; 10 colours and 11 markers make 110 different pairs.
-COLOURS = "#332288 #88CCEE #CC6677 #117733 #DDCC77 #882255 #44AA99 #999933 #AA4499 #777777".split()
+# 10 colours and 11 markers make 110 different pairs.
 LOOKS: list[Any] = [{"color": COLOURS[i % 10], "marker": "os^DvPX<>ph"[i % 11]} for i in range(110)]
-WIDTH, MARGIN, SIDE, DPI = 7.2, 0.12, 2.9, 200  # inches: page, outer margin, side of the confusion matrix
+SIDE = 2.9  # inches, of the confusion matrix
 MAP_POINTS = 1000
 
 
@@ -49,14 +47,13 @@ def learned(path: Path, *, anchors: Tensor, names: Sequence[str], prototypes: Te
     floor = bottom if ticks == 0.24 else MARGIN + 0.2  # the map reaches down beside long turned names
     left = WIDTH - MARGIN - SIDE - (0.33 if len(labels) > 10 else 0)
     height = head + 0.22 + rows * step + 0.3 + SIDE + bottom
-    with _figure(path, height) as (figure, place):
+    with page(path, height) as (figure, place):
         figure.text(MARGIN / WIDTH, 1 - 0.1 / height, title, size=10, weight="bold", va="top")
         figure.text(MARGIN / WIDTH, 1 - (head + 0.04) / height, "(a) Labelled anchors", size=8.4, va="top")
-        for i, image in enumerate(anchors.clamp(0, 1).permute(0, 2, 3, 1).numpy(force=True)):  # [H,W,C]
+        for i, image in enumerate(anchors):
             x, y = MARGIN + i % columns * cell, height - head - 0.22 - i // columns * step - picture
             axes = place(x, y, picture, picture)
-            axes.imshow(image, cmap="gray", vmin=0, vmax=1, extent=(0, picture, 0, picture))
-            axes.set(xticks=[], yticks=[], autoscale_on=False)
+            show(axes, image, extent=(0, picture, 0, picture))
             axes.text(0.12, -0.05, "\n".join(captions[i]), va="top")
             # The marker before the name makes the anchors the legend of the map.
             axes.plot(0.04, -0.1, clip_on=False, ms=4, mec="black", mew=0.3, **LOOKS[i % 110])
@@ -71,13 +68,13 @@ def curves(path: Path, epochs: Sequence[Mapping[str, float | None]]) -> None:
     losses = sorted({key for row in epochs for key in row if key.startswith("loss")})
     panels: dict[str, dict[str, list[float]]] = {}
     for key in (*losses, "gamma", "weight", "acceptance"):
-        y = [math.nan if (value := row.get(key)) is None else float(value) for row in epochs]
-        if any(map(math.isfinite, y)):
+        y = finite(epochs, key)
+        if y:
             panels.setdefault("loss" if key in losses else key, {})[key.removeprefix("loss_")] = y
     if not panels:
         raise InputError(f'no finite "loss...", "gamma", "weight" or "acceptance" in {len(epochs)} epochs')
     wide = (WIDTH - 2 * MARGIN) / 4
-    with _figure(path, 1.8, wide * len(panels) + 2 * MARGIN) as (_, place):
+    with page(path, 1.8, wide * len(panels) + 2 * MARGIN) as (_, place):
         for i, (panel, lines) in enumerate(panels.items()):
             axes = place(MARGIN + i * wide + 0.36, 0.4, wide - 0.42, 1.15)
             axes.set_title({"gamma": "gamma γ", "weight": "weight λ"}.get(panel, panel))
@@ -112,8 +109,8 @@ def _map(axes: Axes, labels: list[str], stars: Any, points: Any, ids: Any, seed:
     axes.autoscale_view()
 
     # Each name goes, in points around its star, where it hits no name, star or frame and hides few images.
-    dots, at = (axes.transData.transform(xy) * 72 / DPI for xy in (points, stars))
-    low, high = axes.bbox.get_points() * 72 / DPI
+    dots, at = (axes.transData.transform(xy) * 72 / axes.figure.dpi for xy in (points, stars))
+    low, high = axes.bbox.get_points() * 72 / axes.figure.dpi
     taken, sizes = at, np.full_like(at, 5)  # middles and half sizes of boxes
     gaps, turns = np.repeat((5, 10, 18, 30, 45, 60, 80), 16), np.tile(np.arange(16) * np.pi / 8, 7)
     around = np.stack([np.cos(turns), np.sin(turns)], axis=1)  # [T,2]
@@ -169,24 +166,6 @@ def _confusion(axes: Axes, labels: list[str], true: Tensor | None, predicted: Te
     for i, share in enumerate(percent.flatten().tolist()):
         text = f"{share:.0f}" if share >= 0.5 else "<1" if share else ""
         axes.text(i % count, i // count, text, ha="center", va="center", color="w" if share > 55 else "k")
-
-
-@contextmanager
-def _figure(path: Path, height: float, width: float = WIDTH) -> Iterator[tuple[Figure, Callable[..., Axes]]]:
-    """A figure and how to place axes on it (x, y, width, height in inches); saved when the block ends."""
-    if path.suffix != ".png":
-        raise InputError(f"picture path {str(path)!r} must end in .png; the .svg is written beside it")
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # the user's own style must not change the picture
-        matplotlib.rcParams.update({"font.size": 7, "axes.titlelocation": "left", "axes.linewidth": 0.6})
-        matplotlib.rcParams.update({"text.parse_math": False, "svg.hashsalt": "softpnet"})
-        figure = Figure(figsize=(width, height), dpi=DPI)  # without pyplot; .png is drawn by Agg
-        yield figure, lambda x, y, w, h: figure.add_axes((x / width, y / height, w / width, h / height))
-        figure.savefig(path, metadata={"Software": None})
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
 
 
 def _check(names: Sequence[str], anchors: Tensor, stars: Tensor | None, points: Tensor, *ids: Tensor) -> None:

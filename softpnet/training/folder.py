@@ -24,7 +24,7 @@ NAME = r"[A-Za-z0-9_%][A-Za-z0-9_%.-]*"
 LINE = re.compile(rf"([0-9a-f]{{64}})  ({NAME})")
 OURS = re.compile(
     rf"(({CONFIG}|{EPOCHS}|{METRICS}|{MODEL}|{MANIFEST}|checkpoint-[\d-]+-process\d+\.safetensors)"
-    rf"|(learned|curves)[A-Za-z0-9_%-]*\.(png|svg))({re.escape(PART)})?"
+    rf"|(learned|curves|accuracy)[A-Za-z0-9_%-]*\.(png|svg))({re.escape(PART)})?"
 )
 """Files that a run makes; no other is ever removed."""
 LAST = "# sha256 of the lines above: "

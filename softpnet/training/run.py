@@ -136,11 +136,20 @@ def _lines(records: list[dict[str, float]]) -> bytes:
 
 
 def follow(
-    training: Training, progress: Callable[[Progress], None], checkpoints: Checkpoints | None, stop: Stop
+    training: Training,
+    progress: Callable[[Progress], None],
+    checkpoints: Checkpoints | None,
+    stop: Stop,
+    watch: Callable[[], Mapping[str, float]] | None = None,
 ) -> bool:
-    """Train to the end, or until a stop is asked for; then a checkpoint is made, and the answer is False."""
+    """Train to the end, or until a stop is asked for; then a checkpoint is made, and the answer is False.
+
+    What `watch` finds after an epoch joins that epoch's record, before anything is written.
+    """
     fabric = training.fabric
     for step in training.steps():
+        if watch is not None and step.epoch_done:
+            training.records[-1] = _joined(training.records[-1], watch())
         if checkpoints is not None and step.epoch_done and fabric.is_global_zero:
             checkpoints.folder.write(EPOCHS, _lines(training.records))
         progress(step)
@@ -157,6 +166,13 @@ def rule_fingerprint(task: Task) -> str:
     sizes = torch.tensor(task.space.sizes)
     rows = (torch.rand(10_000, task.space.k, generator=Generator().manual_seed(0)) * sizes).long()
     return fingerprint([sizes, task.label(rows)])
+
+
+def _joined(record: dict[str, float], found: Mapping[str, float]) -> dict[str, float]:
+    for name in found:
+        if name in record:
+            raise InputError(f"watch returned {name!r}, which every epoch's record already has; name it otherwise")
+    return record | {name: float(value) for name, value in found.items()}
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:

@@ -395,6 +395,18 @@ def test_pictures_are_drawn_in_their_formats(trained):
     assert "<svg" in (trained[0] / "learned.svg").read_text()
 
 
+def test_a_watched_run_has_the_first_test_set_s_metrics_per_epoch_and_learns_the_same(trained, softpnet_here, tmp_path):
+    given = ("--epochs", 2, "--seed", 3, "--learning-rate", 0.01, "--out", tmp_path / "run")
+    code, _, error = softpnet_here("train", trained[0].parent / "my_rule.py", "--watch", *given)
+    assert code == 0, error
+    epochs = [json.loads(line) for line in (tmp_path / "run/epochs.jsonl").read_text().splitlines()]
+    final = json.loads((tmp_path / "run/metrics.json").read_text())["tests"]["test"]
+    assert len(epochs) == 2 and final.items() <= epochs[-1].items() and "concept_accuracy" in epochs[0]
+    assert (tmp_path / "run/accuracy.png").exists() and not (trained[0] / "accuracy.png").exists()
+    model = "model.safetensors"
+    assert (tmp_path / "run" / model).read_bytes() == (trained[0] / model).read_bytes()
+
+
 def printed(text, metrics):
     """The numbers of the row of each metric in a printed table."""
     rows = {}

@@ -19,14 +19,14 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from PIL import Image
 
-from softpnet.experiments import pictures
+from softpnet.experiments import canvas, pictures
 from softpnet.experiments.pictures import curves, learned
 
 
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few pixels, for speed."""
-    monkeypatch.setattr(pictures, "DPI", 60)
+    monkeypatch.setattr(canvas, "DPI", 60)
 
 
 def run(primitives: int = 3, images: int = 40, size: int = 8, channels: int = 1, noise: float = 0.5) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def test_confusion_is_the_share_of_each_true_concept() -> None:
 
 @pytest.mark.parametrize("names", [[str(i) for i in range(20)], [f"concept {i}" for i in range(12)]])
 def test_names_in_a_crowded_map_overlap_neither_each_other_nor_the_frame(names: list[str]) -> None:
-    figure = Figure(figsize=(4, 4), dpi=pictures.DPI)
+    figure = Figure(figsize=(4, 4), dpi=canvas.DPI)
     axes = figure.add_axes((0.1, 0.1, 0.8, 0.8))
     case = run(len(names), 60, noise=2.0)
     pictures._map(axes, names, 0.1 * case["prototypes"], case["embeddings"], case["true"], 0)
