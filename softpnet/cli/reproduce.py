@@ -10,7 +10,6 @@ import tyro
 from softpnet.cli.display import count_up
 from softpnet.cli.table import chosen_rows, chosen_seeds, show
 
-
 FIGURES = "figures"
 
 
