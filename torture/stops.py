@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from softpnet.learner import SoftPNet
-from softpnet.training.checkpoint import PATTERN
-from softpnet.training.folder import MANIFEST, RunFolder
+from softpnet.training.folder import CHECKPOINT, MANIFEST, RunFolder
 from torture.subject import SUBJECTS, Result, Subject, one_line, outcome, strays, training, wait_for
 
 Case = Callable[[Subject, Path, float, dict[str, Any], random.Random], list[str]]
@@ -123,7 +122,7 @@ def full_disk(count: int = 20, subjects: Sequence[Subject] = SUBJECTS[:1], jobs:
         complaints = [] if process.returncode > 0 else [f"{what}: exit code {process.returncode}"]
         complaints += [] if one_line(error) else [f"{what}: said {error[-300:]!r}"]
         run = RunFolder(folder)
-        checkpoints = run.names(PATTERN)
+        checkpoints = run.names(CHECKPOINT)
         complaints += [] if checkpoints else [f"{what}: no checkpoint is left"]
         for name in checkpoints:
             run.read(name)

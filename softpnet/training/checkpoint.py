@@ -16,11 +16,10 @@ from torch import Tensor
 
 from softpnet.errors import InputError
 from softpnet.storage import from_safetensors, to_safetensors, write_whole
-from softpnet.training.folder import RunFolder
+from softpnet.training.folder import CHECKPOINT, RunFolder
 from softpnet.training.loop import Position, Training
 
 KEPT = 2
-PATTERN = r"checkpoint-[\d-]+-process\d+\.safetensors"
 
 
 class Checkpoints:
@@ -52,7 +51,7 @@ class Checkpoints:
                 self.folder.adopt([path.name for path in paths])
         if fabric.is_global_zero:
             outdated = self._listed()[:-KEPT]
-            self.folder.remove([name for name in self.folder.names(PATTERN) if _number(name) in outdated])
+            self.folder.remove([name for name in self.folder.names(CHECKPOINT) if _number(name) in outdated])
         self.steps, self.since = 0, time.monotonic()
 
     def _paths(self, number: str) -> list[Path]:
@@ -62,7 +61,7 @@ class Checkpoints:
 
     def _listed(self) -> list[str]:
         """The numbers of the checkpoints in the manifest, oldest first."""
-        numbers = {_number(name) for name in self.folder.names(PATTERN)}
+        numbers = {_number(name) for name in self.folder.names(CHECKPOINT)}
         return sorted(numbers, key=lambda number: [int(part) for part in re.findall(r"\d+", number)])
 
     def restore(self) -> bool:
@@ -72,12 +71,7 @@ class Checkpoints:
         if not there:
             return False
         path = self._paths(there[-1])[fabric.global_rank]
-        try:
-            data = self.folder.read(path.name)
-        except InputError as error:
-            older = f"remove it to go on from {there[-2]}" if len(there) > 1 else "remove it to begin again"
-            raise InputError(f"{error}; or {older}") from error
-        stored, notes = from_safetensors(data, path)
+        stored, notes = from_safetensors(self.folder.read(path.name), path)
         try:
             put_back(self.training, stored, json.loads(notes["numbers"]))
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, RecursionError) as error:

@@ -22,8 +22,9 @@ MANIFEST = "manifest.sha256"
 MANIFEST_LIMIT = 2**20
 NAME = r"[A-Za-z0-9_%][A-Za-z0-9_%.-]*"
 LINE = re.compile(rf"([0-9a-f]{{64}})  ({NAME})")
+CHECKPOINT = r"checkpoint-[\d-]+-process\d+\.safetensors"
 OURS = re.compile(
-    rf"(({CONFIG}|{EPOCHS}|{METRICS}|{MODEL}|{MANIFEST}|checkpoint-[\d-]+-process\d+\.safetensors)"
+    rf"(({CONFIG}|{EPOCHS}|{METRICS}|{MODEL}|{MANIFEST}|{CHECKPOINT})"
     rf"|(learned|curves|accuracy)[A-Za-z0-9_%-]*\.(png|svg))({re.escape(PART)})?"
 )
 """Files that a run makes; no other is ever removed."""
@@ -77,7 +78,7 @@ class RunFolder:
         if digest(data) not in self.listed.get(name, []):
             raise InputError(
                 f"{self.path / name} is damaged: its sha256 is not the one in {MANIFEST}; "
-                "restore it from a copy, or run again in another folder"
+                f"restore it from a copy, or, unless it is {CONFIG}, remove it and resume"
             )
         return data
 
