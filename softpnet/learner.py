@@ -29,15 +29,16 @@ from softpnet.methods.base import Method
 from softpnet.metrics import concept_metrics, label_metrics
 from softpnet.reader import Reader
 from softpnet.settings import Hardware, whole_number
-from softpnet.storage import from_safetensors, refuse_code, to_json, to_safetensors
+from softpnet.storage import refuse_code, to_json
 from softpnet.task import Anchors, Task, check_label_function
 from softpnet.training import environment
 from softpnet.training import run as runs
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.checkpoint import Checkpoints
-from softpnet.training.folder import CONFIG, MODEL, RunFolder
+from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.interrupt import graceful_stop
 from softpnet.training.loop import Progress, Training
+from softpnet.training.model_file import StoredModel, put_weights, read_model, write_model
 from softpnet.training.streams import Streams, borrowed_global_generator
 from softpnet.training.threads import limited_threads
 
@@ -258,41 +259,21 @@ class SoftPNet:
             return watch(now, training.state)
 
     def _write_weights(self, folder: RunFolder) -> None:
-        tensors = {f"module.{name}": value for name, value in self._fitted().state_dict().items()}
-        for group, images in zip(self.task.space.groups, self.anchors, strict=True):
-            tensors[f"anchors.{group.name}"] = images
-        folder.write(MODEL, to_safetensors(tensors, {runs.FINISHED: str(not self.interrupted).lower()}))
+        stored = StoredModel(self._fitted().state_dict(), self.anchors, not self.interrupted)
+        write_model(folder, self.task.space, stored)
 
     def _read_weights(self, folder: RunFolder) -> SoftPNet:
         """Take the trained module and its anchors from the folder; itself."""
-        tensors, notes = from_safetensors(folder.read(MODEL), folder.path / MODEL)
-        groups = self.task.space.groups
-        for group in groups:
-            stored = tensors.get(f"anchors.{group.name}")
-            expected = [len(group.primitives), *(self.image_shape or ())]
-            if stored is None or list(stored.shape) != expected:
-                raise InputError(
-                    f"the model in {folder.path} does not fit this task: its anchors of {group.name!r} have shape "
-                    f"{None if stored is None else list(stored.shape)}, expected {expected}; "
-                    "pass the task that it was trained with"
-                )
-        self.anchors = [tensors[f"anchors.{group.name}"] for group in groups]
         assert self.image_shape is not None
+        stored = read_model(folder, self.task.space, self.image_shape)
+        self.anchors, self.interrupted = stored.anchors, not stored.finished
         with borrowed_global_generator(Streams(0)("init")):
             encoders = make_encoders(self.task.space, self._encoder(), self.image_shape)
             method = self._method_class(self.task, self.settings, self.anchors)
             self.module = method.module(encoders).eval()
         method.finish(self.module)  # makes the places that the stored prototypes go to
-        weights = {name.removeprefix("module."): t for name, t in tensors.items() if name.startswith("module.")}
-        try:
-            self.module.load_state_dict(weights)
-        except RuntimeError as error:
-            raise InputError(
-                f"the model in {folder.path} does not fit this task or encoder: {str(error).splitlines()[-1].strip()}; "
-                "pass the encoder that it was trained with: SoftPNet.load(folder, encoder=...)"
-            ) from error
+        put_weights(self.module, stored, folder)
         self.epochs = runs.read_epochs(folder)
-        self.interrupted = notes.get(runs.FINISHED) != "true"
         return self
 
     def config(self) -> dict[str, Any]:

@@ -64,12 +64,20 @@ def show(rows: Sequence[Row], seeds: Sequence[int], records: Path, form: Form, i
 
     from softpnet.experiments import table
     from softpnet.experiments.pages import write_into
+    from softpnet.experiments.summary import summarise
 
-    summaries = table.summarise(rows, seeds, records)
+    summaries = summarise(rows, seeds, records)
     if not summaries:
         raise InputError(f"{records} has no record of these rows; `softpnet reproduce` makes them")
-    makers = (table.result_table, table.comparison_table, table.command_table, table.seed_table)
-    shown = [make(summaries) for make in makers]
+    makers = (
+        table.result_table,
+        table.paper_table,
+        table.other_sets_table,
+        table.comparison_table,
+        table.command_table,
+        table.seed_table,
+    )
+    shown = [text for text in (make(summaries) for make in makers) if text.rows]
     console = Console(width=None if sys.stdout.isatty() else 220)
     for text in shown:
         if form == "terminal":

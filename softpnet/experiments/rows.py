@@ -56,6 +56,7 @@ SUDOKU = (
         OURS,
         ("--candidates", "auto", "--views"),
     ),
+    Row("sudoku-auto", "Sudoku, Soft-PNet, listed or k-best", "visual_sudoku", OURS, ("--candidates", "auto")),
     Row("sudoku-valid", "Sudoku, Soft-PNet, valid boards only", "visual_sudoku", OURS, ("--option", "valid_only=true")),
     Row("sudoku-softg", "Sudoku, SoftG", "visual_sudoku", "softg", paper=_paper(31.78, 31.52, 75.76, 65.65)),
     Row("sudoku-softg-k", "Sudoku, SoftG-K", "visual_sudoku", "softg_k", paper=_paper(27.05, 27.21, 74.50, 63.32)),
@@ -83,6 +84,12 @@ ABLATIONS = (
         "visual_sudoku",
         "softpnet_no_anchor",
         paper=_paper(89.97, 89.86, 59.88, 32.03),
+    ),
+    Row(
+        "sudoku-no-scoring",
+        "Sudoku, ablation A, second reading: no scoring",
+        "visual_sudoku",
+        "softpnet_no_scoring",
     ),
     Row(
         "sudoku-no-population",

@@ -1,84 +1,23 @@
-"""Result tables: mean, deviation and lowest seed, beside the paper's figures, and methods compared in pairs."""
+"""Result tables as text: beside the paper's figures and the ceiling, seed by seed, and methods in pairs."""
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from softpnet.experiments.records import read_records
-from softpnet.experiments.rows import CEILING, OURS, Row
+from softpnet.experiments.rows import CEILING, OURS
+from softpnet.experiments.summary import Comparison, Summary, compare, other_test_sets
 
+CONCEPT, LABEL = "concept_accuracy", "label_accuracy"
 METRICS = {
-    "concept_accuracy": "concept",
+    CONCEPT: "concept",
     "concept_f1": "concept F1",
     "primitive_accuracy": "primitive",
-    "label_accuracy": "label",
+    "primitive_f1": "primitive F1",
+    LABEL: "label",
     "label_f1": "label F1",
 }
 """Metrics that are shown, and their words."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The records of one row: values in percent by metric, in the order of the seeds."""
-
-    row: Row
-    seeds: list[int]
-    values: dict[str, list[float]]
-    records: list[dict[str, Any]]
-
-    def mean(self, metric: str) -> float:
-        return statistics.fmean(self.values[metric])
-
-    def deviation(self, metric: str) -> float:
-        return statistics.pstdev(self.values[metric])
-
-    def lowest(self, metric: str) -> float:
-        return min(self.values[metric])
-
-
-def summarise(rows: Sequence[Row], seeds: Sequence[int], records: Path) -> list[Summary]:
-    """The rows that have records; the first test set of a record is the one that is reported."""
-    summaries = []
-    for row in rows:
-        found = read_records(row, seeds, records)
-        if found:
-            tests = [next(iter(record["tests"].values())) for record in found]
-            values = {metric: [100 * test[metric] for test in tests] for metric in METRICS if metric in tests[0]}
-            summaries.append(Summary(row, [record["seed"] for record in found], values, found))
-    return summaries
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """How much higher `one` is than `other` on the same seeds, in points: mean and its 95 % confidence interval."""
-
-    one: Summary
-    other: Summary
-    metric: str
-    seeds: int
-    mean: float
-    low: float
-    high: float
-
-
-def compare(one: Summary, other: Summary, metric: str) -> Comparison | None:
-    """Paired by seed; None where fewer than two seeds are shared. The interval is Student's, of the differences."""
-    from scipy.stats import t  # type: ignore[import-untyped]
-
-    shared = [seed for seed in one.seeds if seed in other.seeds]
-    if len(shared) < 2 or metric not in one.values or metric not in other.values:
-        return None
-    differences = [
-        one.values[metric][one.seeds.index(seed)] - other.values[metric][other.seeds.index(seed)] for seed in shared
-    ]
-    mean = statistics.fmean(differences)
-    half = float(t.ppf(0.975, len(shared) - 1)) * statistics.stdev(differences) / math.sqrt(len(shared))
-    return Comparison(one, other, metric, len(shared), mean, mean - half, mean + half)
 
 
 class Text(NamedTuple):
@@ -90,24 +29,34 @@ class Text(NamedTuple):
 
 
 def result_table(summaries: Sequence[Summary]) -> Text:
-    """A line per row: mean ± population deviation and lowest seed, the paper's mean and the difference, the ceiling."""
+    """A line per row: mean ± population deviation and lowest seed, its farthest seed, and the ceiling."""
     lines = []
     for summary in summaries:
         ceiling = next((s for s in summaries if s.row.method == CEILING and s.row.task == summary.row.task), None)
-        line = [summary.row.title, str(len(summary.seeds))]
-        for metric in METRICS:
-            line.append(_cell(summary, metric))
-        line.append(_paper(summary))
-        line.append(_below(summary, ceiling))
-        lines.append(line)
-    head = [
-        "run",
-        "seeds",
-        *METRICS.values(),
-        "paper: concept, label (difference)",
-        "below the ceiling: concept, label",
+        farthest = ", ".join(f"{summary.farthest(metric):.2f}" for metric in (CONCEPT, LABEL))
+        cells = [_cell(summary, metric) for metric in METRICS]
+        lines.append([summary.row.title, str(len(summary.seeds)), *cells, farthest, _below(summary, ceiling)])
+    ends = ["farthest seed from the mean: concept, label", "below the ceiling: concept, label"]
+    title = "Test split, last epoch, percent: mean ± deviation (lowest seed)"
+    return Text(title, ["run", "seeds", *METRICS.values(), *ends], lines)
+
+
+def paper_table(summaries: Sequence[Summary]) -> Text:
+    """A line per row that the paper has: our mean, the paper's, and how much higher ours is."""
+    stated = [summary for summary in summaries if summary.row.paper]
+    shown = [metric for metric in METRICS if any(metric in summary.row.paper for summary in stated)]
+    lines = [[summary.row.title, *(_beside_paper(summary, metric) for metric in shown)] for summary in stated]
+    return Text("Ours, the paper's (difference)", ["run", *(METRICS[metric] for metric in shown)], lines)
+
+
+def other_sets_table(summaries: Sequence[Summary]) -> Text:
+    """A line per row and further test set."""
+    lines = [
+        [summary.row.title, name, _cell(other, CONCEPT), _cell(other, LABEL)]
+        for summary in summaries
+        for name, other in other_test_sets(summary).items()
     ]
-    return Text("Test split, last epoch, percent: mean ± deviation (lowest seed)", head, lines)
+    return Text("On further test sets", ["run", "test set", METRICS[CONCEPT], METRICS[LABEL]], lines)
 
 
 def seed_table(summaries: Sequence[Summary]) -> Text:
@@ -128,19 +77,18 @@ def command_table(summaries: Sequence[Summary]) -> Text:
 
 
 def comparison_table(summaries: Sequence[Summary]) -> Text:
-    """Our method on each task against every other row of the task, on the same seeds."""
+    """Each of our rows against the later rows of its task, on the same seeds."""
     lines = []
-    for ours in (summary for summary in summaries if summary.row.method == OURS):
-        others = (s for s in summaries if s.row.task == ours.row.task and s is not ours)
-        for found in (
-            compare(ours, other, metric) for other in others for metric in ("concept_accuracy", "label_accuracy")
-        ):
-            if found is not None:
-                interval = f"{found.low:+.2f} to {found.high:+.2f}"
-                titles = [found.one.row.title, found.other.row.title]
-                lines.append([*titles, METRICS[found.metric], str(found.seeds), f"{found.mean:+.2f}", interval])
-    head = ["run", "over", "metric", "seeds", "difference", "95 % interval"]
-    return Text("Differences on the same seeds, in points", head, lines)
+    for at, ours in enumerate(summaries):
+        if ours.row.method != OURS:
+            continue
+        for other in (s for s in summaries[at + 1 :] if s.row.task == ours.row.task):
+            found = [compare(ours, other, metric) for metric in (CONCEPT, LABEL)]
+            shared = next((str(each.seeds) for each in found if each is not None), None)
+            if shared is not None:
+                lines.append([ours.row.title, other.row.title, shared, *map(_difference, found)])
+    head = ["run", "over", "seeds", METRICS[CONCEPT], METRICS[LABEL]]
+    return Text("Difference on the same seeds, in points (95 % interval)", head, lines)
 
 
 def markdown(table: Text) -> str:
@@ -172,16 +120,18 @@ def _cell(summary: Summary, metric: str) -> str:
     return f"{summary.mean(metric):.2f} ± {summary.deviation(metric):.2f} ({summary.lowest(metric):.2f})"
 
 
-def _paper(summary: Summary) -> str:
-    parts = []
-    for metric in ("concept_accuracy", "label_accuracy"):
-        if metric in summary.row.paper:
-            stated = summary.row.paper[metric]
-            parts.append(f"{stated:.2f} ({summary.mean(metric) - stated:+.2f})")
-    return ", ".join(parts)
+def _beside_paper(summary: Summary, metric: str) -> str:
+    if metric not in summary.row.paper:
+        return ""
+    mean, stated = summary.mean(metric), summary.row.paper[metric]
+    return f"{mean:.2f}, {stated:.2f} ({mean - stated:+.2f})"
+
+
+def _difference(found: Comparison | None) -> str:
+    return "" if found is None else f"{found.mean:+.2f} ({found.low:+.2f} to {found.high:+.2f})"
 
 
 def _below(summary: Summary, ceiling: Summary | None) -> str:
     if ceiling is None or ceiling is summary:
         return ""
-    return ", ".join(f"{ceiling.mean(m) - summary.mean(m):.2f}" for m in ("concept_accuracy", "label_accuracy"))
+    return ", ".join(f"{ceiling.mean(m) - summary.mean(m):.2f}" for m in (CONCEPT, LABEL))

@@ -15,6 +15,7 @@ from softpnet.experiments import records, table
 from softpnet.experiments.pages import BEGIN, END, write_into
 from softpnet.experiments.reproduce import UNFINISHED, run_missing
 from softpnet.experiments.rows import ROWS, SEEDS, Row
+from softpnet.experiments.summary import compare, summarise
 
 SMALL = ("--option", "train=16", "--option", "test=8", "--option", "cached=50", "--epochs", "1", "--warmup-steps", "0")
 ROW = Row("tiny", "Tiny", "kand_logic", arguments=SMALL, paper={"concept_accuracy": 90.0, "label_accuracy": 80.5})
@@ -33,7 +34,7 @@ def record(folder, row, seed, concept, label, **changes):
         "settings": {"epochs": 1},
         "curve": [{"loss": concept + seed, "seconds": 1.0}],
         "model_sha256": f"{row.name}{seed}",
-        "tests": {"test": test | {"label_accuracy": label, "label_f1": label}, "second": {}},
+        "tests": {"test": test | {"label_accuracy": label, "label_f1": label}, "second": {"concept_accuracy": 0.25}},
         "seconds_per_epoch": 1.0,
         "versions": {"commit": "abcdef123456"},
     }
@@ -50,47 +51,57 @@ def filled(tmp_path):
 
 
 def test_the_table_has_mean_deviation_minimum_the_paper_and_the_ceiling(filled):
-    summaries = table.summarise([ROW, OTHER, CEILING], SEEDS, filled)
+    summaries = summarise([ROW, OTHER, CEILING], SEEDS, filled)
     ours, other, top = table.result_table(summaries).rows
-    assert ours[:3] == ["Tiny", "2", "92.00 ± 2.00 (90.00)"] and ours[5] == "82.00 ± 3.00 (79.00)"
-    assert ours[-2:] == ["90.00 (+2.00), 80.50 (+1.50)", "5.00, 13.00"]
-    assert other[-2] == "" and top[-1] == ""
+    assert ours[:3] == ["Tiny", "2", "92.00 ± 2.00 (90.00)"] and ours[6] == "82.00 ± 3.00 (79.00)"
+    assert ours[-2:] == ["2.00, 3.00", "5.00, 13.00"] and top[-1] == ""
+    assert other[-1] == "13.00, 13.00"
+    assert table.paper_table(summaries).head == ["run", "concept", "label"]
+    assert table.paper_table(summaries).rows == [["Tiny", "92.00, 90.00 (+2.00)", "82.00, 80.50 (+1.50)"]]
     assert ["Tiny", "128", "94.00"] == table.seed_table(summaries).rows[1][:3]
+    assert table.other_sets_table(summaries).rows[0] == ["Tiny", "second", "25.00 ± 0.00 (25.00)", ""]
+
+
+def test_the_seed_farthest_from_the_mean_is_shown_though_it_is_not_the_lowest(tmp_path):
+    for seed, concept in ((0, 0.90), (128, 0.90), (256, 0.96)):
+        record(tmp_path, ROW, seed, concept, 0.5)
+    assert table.result_table(summarise([ROW], SEEDS, tmp_path)).rows[0][-2] == "4.00, 0.00"
 
 
 def test_methods_are_compared_on_the_same_seeds_with_a_confidence_interval(filled):
     record(filled, ROW, 256, 0.5, 0.5)  # a seed that the other has not: left out
-    ours, other = table.summarise([ROW, OTHER], SEEDS, filled)
-    found = table.compare(ours, other, "concept_accuracy")
+    ours, other = summarise([ROW, OTHER], SEEDS, filled)
+    found = compare(ours, other, "concept_accuracy")
     # Differences 6 and 10: mean 8, standard error 2, Student's 97.5 % point at one degree of freedom 12.706.
     assert found.seeds == 2 and math.isclose(found.mean, 8.0)
     assert math.isclose(found.low, 8 - 12.7062 * 2, abs_tol=1e-3)
     assert math.isclose(found.high, 8 + 12.7062 * 2, abs_tol=1e-3)
-    assert ["Tiny", "Other", "concept", "2", "+8.00", "-17.41 to +33.41"] in table.comparison_table([ours, other]).rows
-    assert table.compare(ours, other, "no_such_metric") is None
+    shown = ["Tiny", "Other", "2", "+8.00 (-17.41 to +33.41)", "+0.00 (+0.00 to +0.00)"]
+    assert table.comparison_table([ours, other]).rows == [shown]
+    assert compare(ours, other, "no_such_metric") is None
 
 
 def test_records_of_different_configurations_are_not_averaged(filled):
     record(filled, ROW, 256, 0.9, 0.9, settings={"epochs": 2})
     with pytest.raises(InputError, match=r"records of tiny .* different configurations"):
-        table.summarise([ROW], SEEDS, filled)
+        summarise([ROW], SEEDS, filled)
 
 
 def test_two_seeds_with_the_same_weights_are_noticed(filled):
     record(filled, ROW, 256, 0.9, 0.9, model_sha256="tiny128")
     with pytest.raises(InputError, match="seeds 128 and 256 of tiny gave identical weights"):
-        table.summarise([ROW], SEEDS, filled)
+        summarise([ROW], SEEDS, filled)
 
 
 def test_older_records_are_told_apart_by_their_curves(filled):
     for seed in (256, 384):
         record(filled, ROW, seed, 0.9, 0.9, model_sha256=None, curve=[{"loss": 0.5, "seconds": float(seed)}])
     with pytest.raises(InputError, match="seeds 256 and 384 of tiny gave identical weights"):
-        table.summarise([ROW], SEEDS, filled)
+        summarise([ROW], SEEDS, filled)
 
 
 def test_markdown_and_latex_hold_the_same_cells(filled):
-    text = table.result_table(table.summarise([ROW], SEEDS, filled))
+    text = table.result_table(summarise([ROW], SEEDS, filled))
     assert "| Tiny | 2 | 92.00 ± 2.00 (90.00) |" in table.markdown(text)
     assert r"Tiny & 2 & 92.00 $\pm$ 2.00 (90.00) &" in table.latex(text) and r"\bottomrule" in table.latex(text)
     assert r"95 \% interval" in table.latex(table.Text("", ["95 % interval"], []))

@@ -237,6 +237,15 @@ def test_without_anchor_the_classifier_s_own_scores_weigh_the_soft_target():
     torch.testing.assert_close(loss, expected)
 
 
+def test_without_scoring_all_candidates_weigh_the_same_whatever_the_network_says(generator):
+    method, _, state, batch, streams = prepared("softpnet_no_scoring", torch.tensor([3, 2]))
+    log_p = skewed(2, generator)
+    for epoch in range(3):
+        target, state, _ = method.target(state, batch, log_p, Clock(epoch, 0), 0.1, streams("walk"))
+    expected = torch.stack([nn.functional.one_hot(rows_of(TASK, y), 3).double().mean(0) for y in (3, 2)])
+    torch.testing.assert_close(target.double(), expected)
+
+
 # Settings and what reaches a method
 
 

@@ -1,0 +1,57 @@
+"""The trained model as a file of a run folder: weights, prototypes and anchors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Size, Tensor, nn
+
+from softpnet.concepts import ConceptSpace
+from softpnet.errors import InputError
+from softpnet.storage import from_safetensors, to_safetensors
+from softpnet.training.folder import MODEL, RunFolder
+from softpnet.training.run import FINISHED
+
+WEIGHTS, ANCHORS = "module.", "anchors."
+"""What the names in the file begin with."""
+
+
+class StoredModel(NamedTuple):
+    weights: dict[str, Tensor]
+    anchors: list[Tensor]  # per group [P, C, H, W]
+    finished: bool  # False where its training was stopped
+
+
+def write_model(folder: RunFolder, space: ConceptSpace, model: StoredModel) -> None:
+    tensors = {f"{WEIGHTS}{name}": value for name, value in model.weights.items()}
+    for group, images in zip(space.groups, model.anchors, strict=True):
+        tensors[f"{ANCHORS}{group.name}"] = images
+    folder.write(MODEL, to_safetensors(tensors, {FINISHED: str(model.finished).lower()}))
+
+
+def read_model(folder: RunFolder, space: ConceptSpace, image_shape: Size) -> StoredModel:
+    """What `write_model` wrote; raises where its anchors are not those of this concept space."""
+    tensors, notes = from_safetensors(folder.read(MODEL), folder.path / MODEL)
+    for group in space.groups:
+        stored = tensors.get(f"{ANCHORS}{group.name}")
+        expected = [len(group.primitives), *image_shape]
+        if stored is None or list(stored.shape) != expected:
+            raise InputError(
+                f"the model in {folder.path} does not fit this task: its anchors of {group.name!r} have shape "
+                f"{None if stored is None else list(stored.shape)}, expected {expected}; "
+                "pass the task that it was trained with"
+            )
+    weights = {name.removeprefix(WEIGHTS): t for name, t in tensors.items() if name.startswith(WEIGHTS)}
+    anchors = [tensors[f"{ANCHORS}{group.name}"] for group in space.groups]
+    return StoredModel(weights, anchors, notes.get(FINISHED) == "true")
+
+
+def put_weights(module: nn.Module, model: StoredModel, folder: RunFolder) -> None:
+    """Put the stored weights into a module that was made for them."""
+    try:
+        module.load_state_dict(model.weights)
+    except RuntimeError as error:
+        raise InputError(
+            f"the model in {folder.path} does not fit this task or encoder: {str(error).splitlines()[-1].strip()}; "
+            "pass the encoder that it was trained with: SoftPNet.load(folder, encoder=...)"
+        ) from error
