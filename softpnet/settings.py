@@ -55,7 +55,9 @@ class Settings:
     pool: int = 512
     """Most probable assignments that k-best filters by the rule (T)."""
     walk_every: int = 1
-    """Epochs between two Metropolis steps of a working set."""
+    """Epochs between two encounters at which a working set walks."""
+    walk_steps: int = 1
+    """Metropolis steps that each candidate takes at such an encounter."""
 
     target: Target = "soft"
     """Soft: tempered marginal of the candidates; best: the single best candidate (zero temperature)."""
@@ -83,7 +85,7 @@ class Settings:
                 _require(field.name, value, fine, "a finite number")
             elif field.type == "bool":
                 _require(field.name, value, isinstance(value, bool), "True or False")
-        at_least_one = ("epochs", "batch_size", "episodes", "kept", "draw_factor", "pool", "walk_every")
+        at_least_one = ("epochs", "batch_size", "episodes", "kept", "draw_factor", "pool", "walk_every", "walk_steps")
         for name in at_least_one:
             _require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
         _require(

@@ -533,7 +533,9 @@ def test_pixels_that_are_no_numbers_are_named(value):
 # Settings and names
 
 
-@pytest.mark.parametrize("name", ["kept", "pool", "epochs", "batch_size", "episodes", "draw_factor", "walk_every"])
+@pytest.mark.parametrize(
+    "name", ["kept", "pool", "epochs", "batch_size", "episodes", "draw_factor", "walk_every", "walk_steps"]
+)
 @pytest.mark.parametrize("value", [0, -1])
 def test_counts_below_one_are_refused(name, value):
     assert_refused(f"setting {name} is {value}", "expected at least 1", **{name: value})

@@ -1,4 +1,4 @@
-"""Working sets that a Metropolis walk refines: first draw (Alg. 2), one step per later encounter (Alg. 3)."""
+"""Working sets that a Metropolis walk refines: first draw (Alg. 2), steps at later encounters (Alg. 3)."""
 
 from __future__ import annotations
 
@@ -49,8 +49,7 @@ class CacheWalk:
         # A set that already holds every cached row of its label has nowhere to go: walking it could only lose rows.
         free = ~new & (self.cache.counts[label] > self.settings.kept)
         if query.epoch % self.settings.walk_every == 0 and free.any():
-            rows[free], proposed, moved = metropolis(rows[free], log_p[free], self.move, query.gamma, generator)
-            info["acceptance"] = float(moved.sum() / proposed.sum().clamp_min(1))
+            rows[free], info["acceptance"] = self._walk(rows[free], log_p[free], query.gamma, generator)
         state = state | {
             "started": state["started"].index_fill(0, ids, True),
             "rows": state["rows"].index_copy(0, ids, rows),
@@ -64,6 +63,14 @@ class CacheWalk:
         valid = valid & ~repeated(self.task.space.keys(rows))
         info["distinct"] = float(valid.sum(1).float().mean())
         return Candidates(rows, valid), state, info
+
+    def _walk(self, rows: Tensor, log_p: Tensor, gamma: float, generator: Generator) -> tuple[Tensor, float]:
+        """Candidates `[B, K, k]` after their steps, and the share of proposals of another state that were accepted."""
+        proposals = moves = torch.zeros((), dtype=torch.int64)
+        for _ in range(self.settings.walk_steps):
+            rows, proposed, moved = metropolis(rows, log_p, self.move, gamma, generator)
+            proposals, moves = proposals + proposed.sum(), moves + moved.sum()
+        return rows, float(moves / proposals.clamp_min(1))
 
 
 def metropolis(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from softpnet.errors import InputError
 from softpnet.experiments.rows import Row
+from softpnet.settings import Settings
 from softpnet.storage import digest, read_json, write_json
 from softpnet.training.folder import CONFIG, EPOCHS, METRICS, RunFolder
 
@@ -39,9 +41,15 @@ def write_record(row: Row, seed: int, run: Path, records: Path) -> None:
 
 
 def configuration(config: dict[str, Any]) -> str:
-    """One sha256 for all that seeds of a row must share."""
+    """One sha256 for all that seeds of a row must share.
+
+    Settings at their defaults are left out: a setting that came after a record was made has by default what was done
+    before.
+    """
     options = (config["origin"] or {}).get("options")
-    kept = {"task": config["task"], "options": options, "method": config["method"], "settings": config["settings"]}
+    defaults = dataclasses.asdict(Settings())
+    settings = {name: value for name, value in config["settings"].items() if value != defaults.get(name)}
+    kept = {"task": config["task"], "options": options, "method": config["method"], "settings": settings}
     return digest(json.dumps(kept, sort_keys=True).encode())
 
 

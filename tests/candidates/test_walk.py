@@ -64,6 +64,20 @@ def test_the_refresh_period_says_in_which_epochs_sets_walk(generator):
     assert walked == [False, False, True, False, True]
 
 
+def test_several_steps_at_one_encounter_are_the_steps_of_several_encounters():
+    walked, log_p = [], torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(7)).log_softmax(-1)
+    for encounters, steps in ((6, 1), (2, 3), (1, 6), (1, 1)):
+        generator = torch.Generator().manual_seed(3)
+        source = CacheWalk(SUMS, Cache.of(SUMS, generator), Settings(kept=4, draw_factor=1, walk_steps=steps))
+        labels = torch.full((2,), 4)
+        state = source.start(labels)
+        for epoch in range(1 + encounters):
+            _, state, _ = source.candidates(state, Query(torch.arange(2), labels, log_p, epoch, 0.5), generator)
+        walked.append(state["rows"])
+    assert torch.equal(walked[0], walked[1]) and torch.equal(walked[0], walked[2])
+    assert not torch.equal(walked[0], walked[3])
+
+
 def test_a_set_that_holds_the_whole_label_keeps_it(generator):
     source = CacheWalk(SUMS, Cache.of(SUMS, generator), Settings(kept=12))
     labels = torch.tensor([4, 1])

@@ -127,6 +127,13 @@ def test_the_configuration_is_that_of_all_seeds_and_of_no_other_settings():
     assert same == records.configuration(config) != records.configuration(config | {"settings": {"epochs": 2}})
 
 
+def test_a_record_from_before_a_setting_existed_has_that_setting_s_default():
+    config = {"task": "t", "origin": None, "method": "m", "settings": {"epochs": 1}}
+    default, changed = ({"settings": {"epochs": 1, "walk_steps": steps}} for steps in (1, 2))
+    assert records.configuration(config) == records.configuration(config | default)
+    assert records.configuration(config) != records.configuration(config | changed)
+
+
 def test_a_run_that_fails_is_named_with_what_it_said(tmp_path):
     broken = Row("broken", "Broken", "kand_logic", arguments=("--epochs", "0"))
     with pytest.raises(TrainingError, match=r"train kand_logic --seed 0 --epochs 0 ended with 2: .*epochs is 0"):
