@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from softpnet.experiments.rows import Row
 
 Form = Literal["terminal", "markdown", "latex"]
+Part = Literal["results", "paper", "sets", "pairs", "commands", "seeds"]
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,13 @@ class ResultTable:
     """Folder of the records."""
     form: Form = "terminal"
     """How it is written."""
+    only: tuple[Part, ...] = ()
+    """Some of the tables; all unless given."""
     into: Path | None = None
     """A Markdown page to put the tables into, between its two marks."""
 
     def run(self) -> int:
-        show(chosen_rows(self.what), chosen_seeds(self.seeds), self.records, self.form, self.into)
+        show(chosen_rows(self.what), chosen_seeds(self.seeds), self.records, self.form, self.into, self.only)
         return 0
 
 
@@ -57,7 +60,9 @@ def chosen_seeds(count: int) -> tuple[int, ...]:
     return SEEDS[:count]
 
 
-def show(rows: Sequence[Row], seeds: Sequence[int], records: Path, form: Form, into: Path | None) -> None:
+def show(
+    rows: Sequence[Row], seeds: Sequence[int], records: Path, form: Form, into: Path | None, only: Sequence[Part] = ()
+) -> None:
     """Print the tables, and put them into a page."""
     from rich.console import Console
     from rich.table import Table
@@ -69,15 +74,8 @@ def show(rows: Sequence[Row], seeds: Sequence[int], records: Path, form: Form, i
     summaries = summarise(rows, seeds, records)
     if not summaries:
         raise InputError(f"{records} has no record of these rows; `softpnet reproduce` makes them")
-    makers = (
-        table.result_table,
-        table.paper_table,
-        table.other_sets_table,
-        table.comparison_table,
-        table.command_table,
-        table.seed_table,
-    )
-    shown = [text for text in (make(summaries) for make in makers) if text.rows]
+    made = (make(summaries) for name, make in table.TABLES.items() if name in only or not only)
+    shown = [text for text in made if text.rows]
     console = Console(width=None if sys.stdout.isatty() else 220)
     for text in shown:
         if form == "terminal":

@@ -45,8 +45,11 @@ def paper_table(summaries: Sequence[Summary]) -> Text:
     """A line per row that the paper has: our mean, the paper's, and how much higher ours is."""
     stated = [summary for summary in summaries if summary.row.paper]
     shown = [metric for metric in METRICS if any(metric in summary.row.paper for summary in stated)]
-    lines = [[summary.row.title, *(_beside_paper(summary, metric) for metric in shown)] for summary in stated]
-    return Text("Ours, the paper's (difference)", ["run", *(METRICS[metric] for metric in shown)], lines)
+    lines = [
+        [summary.row.title, str(len(summary.seeds)), *(_beside_paper(summary, metric) for metric in shown)]
+        for summary in stated
+    ]
+    return Text("Ours, the paper's (difference)", ["run", "seeds", *(METRICS[metric] for metric in shown)], lines)
 
 
 def other_sets_table(summaries: Sequence[Summary]) -> Text:
@@ -89,6 +92,17 @@ def comparison_table(summaries: Sequence[Summary]) -> Text:
                 lines.append([ours.row.title, other.row.title, shared, *map(_difference, found)])
     head = ["run", "over", "seeds", METRICS[CONCEPT], METRICS[LABEL]]
     return Text("Difference on the same seeds, in points (95 % interval)", head, lines)
+
+
+TABLES = {
+    "results": result_table,
+    "paper": paper_table,
+    "sets": other_sets_table,
+    "pairs": comparison_table,
+    "commands": command_table,
+    "seeds": seed_table,
+}
+"""The tables by name, in the order in which they are shown."""
 
 
 def markdown(table: Text) -> str:

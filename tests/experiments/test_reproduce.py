@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from softpnet.cli.table import Part, show
 from softpnet.errors import InputError, TrainingError
 from softpnet.experiments import records, table
 from softpnet.experiments.pages import BEGIN, END, write_into
@@ -56,10 +58,18 @@ def test_the_table_has_mean_deviation_minimum_the_paper_and_the_ceiling(filled):
     assert ours[:3] == ["Tiny", "2", "92.00 ± 2.00 (90.00)"] and ours[6] == "82.00 ± 3.00 (79.00)"
     assert ours[-2:] == ["2.00, 3.00", "5.00, 13.00"] and top[-1] == ""
     assert other[-1] == "13.00, 13.00"
-    assert table.paper_table(summaries).head == ["run", "concept", "label"]
-    assert table.paper_table(summaries).rows == [["Tiny", "92.00, 90.00 (+2.00)", "82.00, 80.50 (+1.50)"]]
+    assert table.paper_table(summaries).head == ["run", "seeds", "concept", "label"]
+    assert table.paper_table(summaries).rows == [["Tiny", "2", "92.00, 90.00 (+2.00)", "82.00, 80.50 (+1.50)"]]
     assert ["Tiny", "128", "94.00"] == table.seed_table(summaries).rows[1][:3]
     assert table.other_sets_table(summaries).rows[0] == ["Tiny", "second", "25.00 ± 0.00 (25.00)", ""]
+
+
+def test_some_of_the_tables_can_be_asked_for_by_name(filled, capsys):
+    assert get_args(Part) == tuple(table.TABLES)
+    show([ROW, OTHER], SEEDS, filled, "markdown", None, ("pairs",))
+    assert capsys.readouterr().out.startswith("**Difference on the same seeds")
+    show([OTHER], SEEDS, filled, "markdown", None, ("paper", "seeds"))  # the paper has nothing of it
+    assert capsys.readouterr().out.startswith("**Every seed**")
 
 
 def test_the_seed_farthest_from_the_mean_is_shown_though_it_is_not_the_lowest(tmp_path):
