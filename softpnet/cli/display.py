@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,16 +78,24 @@ def count_up(done: Iterable[str], total: int) -> None:
         TextColumn("{task.completed}/{task.total} {task.description}"),
         BarColumn(bar_width=24),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[left]}"),
         console=console,
         disable=not console.is_terminal or total == 0,
     )
+    began = time.monotonic()
     with bar:
-        line = bar.add_task("runs", total=total)
+        line = bar.add_task("runs", total=total, left="")
         for at, name in enumerate(done, start=1):
-            bar.update(line, advance=1, description=name)
+            left = time_left(time.monotonic() - began, at, total)
+            bar.update(line, advance=1, description=name, left=left)
             if not console.is_terminal:
-                print(f"{at}/{total}: {name}", file=sys.stderr, flush=True)
+                print(f"{at}/{total}: {name}; {left}", file=sys.stderr, flush=True)
+
+
+def time_left(elapsed: float, done: int, total: int) -> str:
+    """In words, as if what is to be done takes as long as what was."""
+    minutes = math.ceil(elapsed / done * (total - done) / 60)
+    return f"about {minutes // 60} h {minutes % 60} min left" if minutes >= 60 else f"about {minutes} min left"
 
 
 def show_metrics(task: Task, metrics: dict[str, dict[str, float]], folder: Path) -> None:

@@ -32,22 +32,24 @@ class Reproduce:
         from contextlib import closing
 
         from softpnet.errors import InputError
-        from softpnet.experiments.records import missing
+        from softpnet.experiments.records import missing, read_records
         from softpnet.experiments.reproduce import run_missing
 
         tables = tuple(name for name in self.what if name != FIGURES)
         rows, seeds = chosen_rows(tables), chosen_seeds(self.seeds)
         if self.jobs < 1:
             raise InputError(f"--jobs is {self.jobs}, expected at least 1")
-        if {FIGURES, "all"} & set(self.what or ("all",)):
+        if tables or not self.what:
+            for row in rows:
+                read_records(row, seeds, self.records)  # one that does not fit is named before hours have passed
+            total = len(missing(rows, seeds, self.records))
+            with closing(run_missing(rows, seeds, self.records, self.jobs)) as done:
+                count_up((f"{row.name}, seed {seed}" for row, seed in done), total)
+            show(rows, seeds, self.records, "terminal", self.into)
+        figures = self.records / FIGURES
+        if FIGURES in self.what or ({"all"} & set(self.what or ("all",)) and not figures.exists()):
             from softpnet.experiments.figures import draw_all
 
-            for path in draw_all(self.records / FIGURES):
+            for path in draw_all(figures):
                 print(f"drawn: {path}")
-        if self.what and not tables:
-            return 0
-        total = len(missing(rows, seeds, self.records))
-        with closing(run_missing(rows, seeds, self.records, self.jobs)) as done:
-            count_up((f"{row.name}, seed {seed}" for row, seed in done), total)
-        show(rows, seeds, self.records, "terminal", self.into)
         return 0

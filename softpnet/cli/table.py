@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from softpnet.experiments.rows import Row
 
 Form = Literal["terminal", "markdown", "latex"]
-Part = Literal["results", "paper", "sets", "pairs", "commands", "seeds"]
+Part = Literal["results", "paper", "primitives", "sets", "pairs", "commands", "seeds"]
 
 
 @dataclass(frozen=True)

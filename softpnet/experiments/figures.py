@@ -84,6 +84,8 @@ def _draw_run(folder: Path, run: SmallRun) -> list[dict[str, float]]:
 
     model = SoftPNet(task, seed=0, threads=1, **run.settings)
     model.fit(data.train.images, data.train.labels, data.anchors, watch=watch)
+    if model.interrupted:
+        raise KeyboardInterrupt
     draw(model, data._replace(tests={name: test}), folder)
     if camera is not None and data.train.concepts is not None:
         true = data.train.concepts[camera.example]

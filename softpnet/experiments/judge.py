@@ -16,7 +16,7 @@ from softpnet.errors import InputError, TaskError
 from softpnet.experiments.accuracy import accuracies
 from softpnet.experiments.pictures import curves, learned
 from softpnet.learner import SoftPNet
-from softpnet.storage import digest, to_json
+from softpnet.storage import digest, to_json, to_safetensors
 from softpnet.task import Data, Task
 from softpnet.training.folder import METRICS, MODEL, RunFolder
 
@@ -30,12 +30,14 @@ def judge(model: SoftPNet, data: Data, run: Path, pictures: bool) -> dict[str, d
     """Score the model, and write the final metrics and what it learned into its run folder."""
     with RunFolder.to_write(run) as folder, tempfile.TemporaryDirectory() as scratch:
         found = scores(model, data)
+        assert model.module is not None  # or it could not have been scored
         epochs = [epoch["seconds"] for epoch in model.epochs]
         metrics = {
             "epochs": len(epochs),
             "interrupted": model.interrupted,
             "seconds_per_epoch": statistics.median(epochs) if epochs else None,
             "model_sha256": digest(folder.read(MODEL)),
+            "weights_sha256": digest(to_safetensors(dict(model.module.named_parameters()), {})),
             "tests": found,
         }
         folder.write(METRICS, to_json(metrics))

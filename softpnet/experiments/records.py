@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from softpnet import tasks
 from softpnet.errors import InputError
 from softpnet.experiments.rows import Row
+from softpnet.learner import SoftPNet
 from softpnet.settings import Settings
 from softpnet.storage import digest, read_json, write_json
 from softpnet.training.folder import CONFIG, EPOCHS, METRICS, RunFolder
@@ -40,28 +42,28 @@ def write_record(row: Row, seed: int, run: Path, records: Path) -> None:
     write_json(record_path(records, row, seed), record)
 
 
-def configuration(config: dict[str, Any]) -> str:
-    """One sha256 for all that seeds of a row must share.
-
-    Settings at their defaults are left out: a setting that came after a record was made has by default what was done
-    before.
-    """
+def configuration(config: Mapping[str, Any]) -> str:
+    """One sha256 for all that was chosen for a run but its seed."""
     options = (config["origin"] or {}).get("options")
-    defaults = dataclasses.asdict(Settings())
-    settings = {name: value for name, value in config["settings"].items() if value != defaults.get(name)}
-    kept = {"task": config["task"], "options": options, "method": config["method"], "settings": settings}
+    kept = {"task": config["task"], "options": options, "method": config["method"], "settings": config["settings"]}
     return digest(json.dumps(kept, sort_keys=True).encode())
 
 
 def read_records(row: Row, seeds: Sequence[int], records: Path) -> list[dict[str, Any]]:
-    """The records of a row, in the order of the seeds; raises where they cannot be averaged."""
+    """The records of a row, in the order of the seeds; raises where they are not the row's or cannot be averaged."""
     paths = [record_path(records, row, seed) for seed in seeds]
-    found = [read_json(path) for path in paths if path.exists()]
-    if len({configuration(record) for record in found}) > 1:
-        raise InputError(
-            f"records of {row.name} in {records} were made with different configurations and cannot be averaged; "
-            "make them again"
-        )
+    read = {path: read_json(path) for path in paths if path.exists()}
+    for path, record in read.items():
+        if record.get("configuration", configuration(record)) != configuration(record):
+            raise InputError(f"{path} was changed after it was made: its configuration's sha256 is another one")
+        for name, expected in choices(row).items():
+            found = _compared(record)[name]
+            if found != expected:
+                raise InputError(
+                    f"{path} was made with a different configuration ({name} {found}, expected {expected}) and is not "
+                    f"averaged with others; remove it, and `softpnet reproduce {row.name}` makes it again"
+                )
+    found = list(read.values())
     weights = [_weights(record) for record in found]
     for at, each in enumerate(weights):
         if each in weights[:at]:
@@ -70,7 +72,28 @@ def read_records(row: Row, seeds: Sequence[int], records: Path) -> list[dict[str
     return found
 
 
+def choices(row: Row) -> dict[str, Any]:
+    """What a run of this row, made now, would be made with."""
+    task = tasks.load(row.task, row.options)
+    model = SoftPNet(task, method=row.method, **row.settings)
+    origin = {"options": dict(row.options)}
+    settings = dataclasses.asdict(model.settings)
+    return _compared({"task": task.name, "method": row.method, "origin": origin, "settings": settings})
+
+
+def _compared(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What all seeds of a row share.
+
+    Settings at their defaults are left out: a setting that came after a record was made has by default what was done
+    before.
+    """
+    defaults = dataclasses.asdict(Settings())
+    settings = {name: value for name, value in config["settings"].items() if value != defaults.get(name)}
+    options = (config["origin"] or {}).get("options")
+    return {"task": config["task"], "method": config["method"], "options": options, "settings": settings}
+
+
 def _weights(record: dict[str, Any]) -> str:
-    """What tells one training from another: the model's digest, or, in older records, the learning curve."""
+    """What tells one training from another: the weights' digest; in older records the model's, or the curve."""
     curve = [{name: value for name, value in epoch.items() if name != "seconds"} for epoch in record["curve"]]
-    return record.get("model_sha256") or digest(json.dumps(curve).encode())
+    return record.get("weights_sha256") or record.get("model_sha256") or digest(json.dumps(curve).encode())

@@ -67,16 +67,22 @@ class Comparison:
     high: float
 
 
+def differences(one: Summary, other: Summary, metric: str) -> list[float]:
+    """How much higher `one` is than `other`, seed by seed, on the seeds that both have."""
+    if metric not in one.values or metric not in other.values:
+        return []
+    theirs = dict(zip(other.seeds, other.values[metric], strict=True))
+    ours = zip(one.seeds, one.values[metric], strict=True)
+    return [value - theirs[seed] for seed, value in ours if seed in theirs]
+
+
 def compare(one: Summary, other: Summary, metric: str) -> Comparison | None:
     """Paired by seed; None where fewer than two seeds are shared. The interval is Student's, of the differences."""
     from scipy.stats import t  # type: ignore[import-untyped]
 
-    shared = [seed for seed in one.seeds if seed in other.seeds]
-    if len(shared) < 2 or metric not in one.values or metric not in other.values:
+    found = differences(one, other, metric)
+    if len(found) < 2:
         return None
-    differences = [
-        one.values[metric][one.seeds.index(seed)] - other.values[metric][other.seeds.index(seed)] for seed in shared
-    ]
-    mean = statistics.fmean(differences)
-    half = float(t.ppf(0.975, len(shared) - 1)) * statistics.stdev(differences) / math.sqrt(len(shared))
-    return Comparison(one, other, metric, len(shared), mean, mean - half, mean + half)
+    mean = statistics.fmean(found)
+    half = float(t.ppf(0.975, len(found) - 1)) * statistics.stdev(found) / math.sqrt(len(found))
+    return Comparison(one, other, metric, len(found), mean, mean - half, mean + half)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from softpnet import tasks
 from softpnet.experiments.rows import CEILING, OURS
-from softpnet.experiments.summary import Comparison, Summary, compare, other_test_sets
+from softpnet.experiments.summary import Comparison, Summary, compare, differences, other_test_sets
 
 CONCEPT, LABEL = "concept_accuracy", "label_accuracy"
-METRICS = {
-    CONCEPT: "concept",
-    "concept_f1": "concept F1",
-    "primitive_accuracy": "primitive",
-    "primitive_f1": "primitive F1",
-    LABEL: "label",
-    "label_f1": "label F1",
-}
+METRICS = {CONCEPT: "concept", "concept_f1": "concept F1", LABEL: "label", "label_f1": "label F1"}
+PRIMITIVES = {"primitive_accuracy": "primitive", "primitive_f1": "primitive F1"}
 """Metrics that are shown, and their words."""
 
 
@@ -29,27 +25,41 @@ class Text(NamedTuple):
 
 
 def result_table(summaries: Sequence[Summary]) -> Text:
-    """A line per row: mean ± population deviation and lowest seed, its farthest seed, and the ceiling."""
+    """A line per row: mean ± population deviation and lowest seed, gap, collapse, cost, farthest seed, ceiling."""
     lines = []
     for summary in summaries:
         ceiling = next((s for s in summaries if s.row.method == CEILING and s.row.task == summary.row.task), None)
-        farthest = ", ".join(f"{summary.farthest(metric):.2f}" for metric in (CONCEPT, LABEL))
         cells = [_cell(summary, metric) for metric in METRICS]
-        lines.append([summary.row.title, str(len(summary.seeds)), *cells, farthest, _below(summary, ceiling)])
+        more = [f"{summary.mean(metric):.2f}" if metric in summary.values else "" for metric in ("gap", "collapse")]
+        seconds = statistics.fmean(record["seconds_per_epoch"] for record in summary.records)
+        farthest = ", ".join(f"{summary.farthest(metric):.2f}" for metric in (CONCEPT, LABEL))
+        line = [summary.row.title, str(len(summary.seeds)), *cells, *more, f"{seconds:.1f}", farthest]
+        lines.append([*line, _below(summary, ceiling)])
+    head = ["run", "seeds", *METRICS.values(), "gap", "collapse", "s / epoch"]
     ends = ["farthest seed from the mean: concept, label", "below the ceiling: concept, label"]
-    title = "Test split, last epoch, percent: mean ± deviation (lowest seed)"
-    return Text(title, ["run", "seeds", *METRICS.values(), *ends], lines)
+    return Text("Test split, last epoch, percent: mean ± deviation (lowest seed)", [*head, *ends], lines)
 
 
 def paper_table(summaries: Sequence[Summary]) -> Text:
     """A line per row that the paper has: our mean, the paper's, and how much higher ours is."""
     stated = [summary for summary in summaries if summary.row.paper]
-    shown = [metric for metric in METRICS if any(metric in summary.row.paper for summary in stated)]
+    words = METRICS | PRIMITIVES
+    shown = [metric for metric in words if any(metric in summary.row.paper for summary in stated)]
     lines = [
         [summary.row.title, str(len(summary.seeds)), *(_beside_paper(summary, metric) for metric in shown)]
         for summary in stated
     ]
-    return Text("Ours, the paper's (difference)", ["run", "seeds", *(METRICS[metric] for metric in shown)], lines)
+    return Text("Ours; the paper's (difference)", ["run", "seeds", *(words[metric] for metric in shown)], lines)
+
+
+def primitive_table(summaries: Sequence[Summary]) -> Text:
+    """A line per row whose concepts are attributes of primitives, so that there are two ways to count."""
+    lines = [
+        [summary.row.title, *(_cell(summary, metric) for metric in PRIMITIVES)]
+        for summary in summaries
+        if any(len(group.values) > 1 for group in tasks.load(summary.row.task).space.groups)
+    ]
+    return Text("By primitive, not by attribute", ["run", *PRIMITIVES.values()], lines)
 
 
 def other_sets_table(summaries: Sequence[Summary]) -> Text:
@@ -97,6 +107,7 @@ def comparison_table(summaries: Sequence[Summary]) -> Text:
 TABLES = {
     "results": result_table,
     "paper": paper_table,
+    "primitives": primitive_table,
     "sets": other_sets_table,
     "pairs": comparison_table,
     "commands": command_table,
@@ -131,14 +142,21 @@ def _escaped(text: str) -> str:
 def _cell(summary: Summary, metric: str) -> str:
     if metric not in summary.values:
         return ""
-    return f"{summary.mean(metric):.2f} ± {summary.deviation(metric):.2f} ({summary.lowest(metric):.2f})"
+    if len(summary.seeds) == 1:
+        return f"{summary.mean(metric):.2f}"
+    return f"{_spread(summary.mean(metric), summary.deviation(metric))} ({summary.lowest(metric):.2f})"
+
+
+def _spread(mean: float, deviation: float) -> str:
+    return f"{mean:.2f} ± {deviation:.2f}"
 
 
 def _beside_paper(summary: Summary, metric: str) -> str:
     if metric not in summary.row.paper:
         return ""
     mean, stated = summary.mean(metric), summary.row.paper[metric]
-    return f"{mean:.2f}, {stated:.2f} ({mean - stated:+.2f})"
+    ours = f"{mean:.2f}" if len(summary.seeds) == 1 else _spread(mean, summary.deviation(metric))
+    return f"{ours}; {_spread(*stated)} ({mean - stated.mean:+.2f})"
 
 
 def _difference(found: Comparison | None) -> str:
@@ -146,6 +164,8 @@ def _difference(found: Comparison | None) -> str:
 
 
 def _below(summary: Summary, ceiling: Summary | None) -> str:
+    """On the seeds that both have, because every seed has a test set of its own."""
     if ceiling is None or ceiling is summary:
         return ""
-    return ", ".join(f"{ceiling.mean(m) - summary.mean(m):.2f}" for m in (CONCEPT, LABEL))
+    found = [differences(ceiling, summary, metric) for metric in (CONCEPT, LABEL)]
+    return ", ".join(f"{statistics.fmean(each):.2f}" for each in found if each)

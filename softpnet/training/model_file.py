@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from torch import Size, Tensor, nn
@@ -10,10 +11,12 @@ from softpnet.concepts import ConceptSpace
 from softpnet.errors import InputError
 from softpnet.storage import from_safetensors, to_safetensors
 from softpnet.training.folder import MODEL, RunFolder
-from softpnet.training.run import FINISHED
 
 WEIGHTS, ANCHORS = "module.", "anchors."
 """What the names in the file begin with."""
+
+FINISHED = "finished"
+"""Note in the file: whether the run had come to its end."""
 
 
 class StoredModel(NamedTuple):
@@ -43,7 +46,16 @@ def read_model(folder: RunFolder, space: ConceptSpace, image_shape: Size) -> Sto
             )
     weights = {name.removeprefix(WEIGHTS): t for name, t in tensors.items() if name.startswith(WEIGHTS)}
     anchors = [tensors[f"{ANCHORS}{group.name}"] for group in space.groups]
-    return StoredModel(weights, anchors, notes.get(FINISHED) == "true")
+    return StoredModel(weights, anchors, _finished(notes))
+
+
+def holds_finished_model(folder: RunFolder) -> bool:
+    """Whether the run in the folder has come to its end."""
+    return MODEL in folder and _finished(from_safetensors(folder.read(MODEL), folder.path / MODEL)[1])
+
+
+def _finished(notes: Mapping[str, str]) -> bool:
+    return notes.get(FINISHED) == "true"
 
 
 def put_weights(module: nn.Module, model: StoredModel, folder: RunFolder) -> None:

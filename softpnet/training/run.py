@@ -15,22 +15,20 @@ import torch
 from torch import Generator, Tensor
 
 from softpnet.errors import InputError, SoftPNetError
-from softpnet.storage import from_json, from_safetensors, refuse_code, to_json
+from softpnet.storage import from_json, refuse_code, to_json
 from softpnet.task import Task
 from softpnet.training.checkpoint import Checkpoints
 from softpnet.training.environment import differences
-from softpnet.training.folder import CONFIG, EPOCHS, MODEL, RunFolder
+from softpnet.training.folder import CONFIG, EPOCHS, RunFolder
 from softpnet.training.interrupt import Stop
 from softpnet.training.loop import Progress, Training, any_process
+from softpnet.training.model_file import holds_finished_model
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 SAME = ("task", "rule", "method", "seed", "settings", "image_shape", "data")
 """Entries of the configuration that a run keeps for all its life."""
-
-FINISHED = "finished"
-"""Note in a model file: whether the run had come to its end."""
 
 
 @contextlib.contextmanager
@@ -67,10 +65,7 @@ def begin(folder: RunFolder, config: dict[str, Any], resume: bool, fabric: Fabri
     folder = folder if fabric.is_global_zero else RunFolder(folder.path)
     folder.verify()
     _same_run(folder, config)
-    if MODEL not in folder:
-        return False
-    _, notes = from_safetensors(folder.read(MODEL), folder.path / MODEL)
-    return notes.get(FINISHED) == "true"
+    return holds_finished_model(folder)
 
 
 def _same_run(folder: RunFolder, config: Mapping[str, Any]) -> None:

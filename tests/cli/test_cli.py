@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy
 import pytest
@@ -208,10 +209,32 @@ def test_help_answers_within_a_second_of_work(helps, which):
 
 
 def test_help_names_every_command_and_every_setting(helps):
-    for name in ("train", "check", "evaluate", "predict", "reproduce", "tasks", "methods"):
+    for name in ("train", "check", "evaluate", "predict", "reproduce", "table", "tasks", "methods"):
         assert name in helps["general"][0].stdout
     for name in Settings.__dataclass_fields__:
         assert "--" + name.replace("_", "-") in helps["train"][0].stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, parts",
+    [
+        (["reproduce", "table3"], ["unknown row 'table3'", "there are all, table1, table2, evenodd"]),
+        (["reproduce", "table1", "--jobs", "0"], ["--jobs is 0, expected at least 1"]),
+        (["table", "--seeds", "11"], ["--seeds is 11, expected 1 to 10"]),
+        (["table"], ["results has no record of these rows", "softpnet reproduce"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_a_table_that_cannot_be_made_is_refused_in_one_sentence(softpnet_here, tmp_path, monkeypatch, arguments, parts):
+    monkeypatch.chdir(tmp_path)
+    code, _, error = softpnet_here(*arguments)
+    assert_one_sentence(code, error, *parts)
+
+
+def test_the_committed_records_are_printed_by_the_command(softpnet_here):
+    records = Path(__file__).parents[2] / "results"
+    code, out, _ = softpnet_here("table", "table2", "--records", records, "--form", "latex", "--only", "results")
+    assert code == 0 and out.count(r"\begin{tabular}") == 1 and "Sudoku, Soft-PNet" in out and "EvenOdd" not in out
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["tasks"], ["methods"]], ids=" ".join)

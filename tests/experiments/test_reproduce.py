@@ -1,41 +1,48 @@
 """Records become tables, and what has no record is run."""
 
+import dataclasses
 import json
 import math
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from softpnet.cli.display import time_left
 from softpnet.cli.table import Part, show
 from softpnet.errors import InputError, TrainingError
 from softpnet.experiments import records, table
 from softpnet.experiments.pages import BEGIN, END, write_into
-from softpnet.experiments.reproduce import UNFINISHED, run_missing
-from softpnet.experiments.rows import ROWS, SEEDS, Row
+from softpnet.experiments.reproduce import UNFINISHED, Processes, run_missing
+from softpnet.experiments.rows import ROWS, SEEDS, Row, Stated
 from softpnet.experiments.summary import compare, summarise
 
-SMALL = ("--option", "train=16", "--option", "test=8", "--option", "cached=50", "--epochs", "1", "--warmup-steps", "0")
-ROW = Row("tiny", "Tiny", "kand_logic", arguments=SMALL, paper={"concept_accuracy": 90.0, "label_accuracy": 80.5})
-OTHER = Row("other", "Other", "kand_logic", "pnet_sl", SMALL)
-CEILING = Row("top", "Top", "kand_logic", "supervised", SMALL)
+SMALL = {"train": "16", "test": "8", "cached": "50"}
+SHORT = {"epochs": 1, "warmup_steps": 0}
+PAPER = {"concept_accuracy": Stated(90.0, 1.5), "label_accuracy": Stated(80.5, 2.0)}
+ROW = Row("tiny", "Tiny", "kand_logic", options=SMALL, settings=SHORT, paper=PAPER)
+OTHER = Row("other", "Other", "kand_logic", "pnet_sl", SMALL, SHORT)
+CEILING = Row("top", "Top", "kand_logic", "supervised", SMALL, SHORT)
 
 
 def record(folder, row, seed, concept, label, **changes):
-    test = {name: concept for name in ("concept_accuracy", "concept_f1", "primitive_accuracy")}
+    concepts = ("concept_accuracy", "concept_f1", "primitive_accuracy", "primitive_f1")
+    test = {name: concept for name in concepts} | {"gap": label - concept, "collapse": 0.0}
+    chosen = records.choices(row)
     content = {
         "row": row.name,
         "seed": seed,
         "task": row.task,
-        "origin": None,
+        "origin": {"task": row.task, "options": chosen["options"]},
         "method": row.method,
-        "settings": {"epochs": 1},
+        "settings": chosen["settings"],
         "curve": [{"loss": concept + seed, "seconds": 1.0}],
-        "model_sha256": f"{row.name}{seed}",
+        "weights_sha256": f"{row.name}{seed}",
         "tests": {"test": test | {"label_accuracy": label, "label_f1": label}, "second": {"concept_accuracy": 0.25}},
         "seconds_per_epoch": 1.0,
         "versions": {"commit": "abcdef123456"},
@@ -54,14 +61,37 @@ def filled(tmp_path):
 
 def test_the_table_has_mean_deviation_minimum_the_paper_and_the_ceiling(filled):
     summaries = summarise([ROW, OTHER, CEILING], SEEDS, filled)
-    ours, other, top = table.result_table(summaries).rows
-    assert ours[:3] == ["Tiny", "2", "92.00 ± 2.00 (90.00)"] and ours[6] == "82.00 ± 3.00 (79.00)"
-    assert ours[-2:] == ["2.00, 3.00", "5.00, 13.00"] and top[-1] == ""
-    assert other[-1] == "13.00, 13.00"
-    assert table.paper_table(summaries).head == ["run", "seeds", "concept", "label"]
-    assert table.paper_table(summaries).rows == [["Tiny", "2", "92.00, 90.00 (+2.00)", "82.00, 80.50 (+1.50)"]]
+    shown = table.result_table(summaries)
+    ours, other, top = (dict(zip(shown.head, line, strict=True)) for line in shown.rows)
+    assert (ours["run"], ours["seeds"], ours["concept"]) == ("Tiny", "2", "92.00 ± 2.00 (90.00)")
+    assert (ours["label"], ours["gap"], ours["s / epoch"]) == ("82.00 ± 3.00 (79.00)", "-10.00", "1.0")
+    assert ours["farthest seed from the mean: concept, label"] == "2.00, 3.00"
+    below = "below the ceiling: concept, label"
+    assert (ours[below], other[below], top[below]) == ("5.00, 13.00", "13.00, 13.00", "")
+    paper = table.paper_table(summaries)
+    assert paper.head == ["run", "seeds", "concept", "label"]
+    cells = ["92.00 ± 2.00; 90.00 ± 1.50 (+2.00)", "82.00 ± 3.00; 80.50 ± 2.00 (+1.50)"]
+    assert paper.rows == [["Tiny", "2", *cells]]
     assert ["Tiny", "128", "94.00"] == table.seed_table(summaries).rows[1][:3]
     assert table.other_sets_table(summaries).rows[0] == ["Tiny", "second", "25.00 ± 0.00 (25.00)", ""]
+
+
+def test_the_ceiling_is_that_of_the_same_seeds(filled):
+    record(filled, CEILING, 256, 0.10, 0.10)  # a test set that the others have not been judged on
+    assert table.result_table(summarise([ROW, CEILING], SEEDS, filled)).rows[0][-1] == "5.00, 13.00"
+
+
+def test_a_single_seed_has_no_deviation(tmp_path):
+    record(tmp_path, ROW, 0, 0.9, 0.8)
+    summaries = summarise([ROW], SEEDS, tmp_path)
+    assert table.result_table(summaries).rows[0][2] == "90.00"
+    assert table.paper_table(summaries).rows[0][2] == "90.00; 90.00 ± 1.50 (+0.00)"
+
+
+def test_concepts_that_are_attributes_are_counted_by_primitive_too(filled):
+    digits = Row("digits", "Digits", "mnist_evenodd")
+    record(filled, digits, 0, 0.9, 0.8)
+    assert [line[0] for line in table.primitive_table(summarise([ROW, digits], SEEDS, filled)).rows] == ["Tiny"]
 
 
 def test_some_of_the_tables_can_be_asked_for_by_name(filled, capsys):
@@ -91,21 +121,42 @@ def test_methods_are_compared_on_the_same_seeds_with_a_confidence_interval(fille
     assert compare(ours, other, "no_such_metric") is None
 
 
-def test_records_of_different_configurations_are_not_averaged(filled):
-    record(filled, ROW, 256, 0.9, 0.9, settings={"epochs": 2})
-    with pytest.raises(InputError, match=r"records of tiny .* different configurations"):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"settings": {"epochs": 2, "warmup_steps": 0}}, r"settings .*'epochs': 2.*, expected .*'epochs': 1"),
+        ({"origin": {"options": {}}}, "options"),
+        ({"method": "softg"}, "method softg, expected softpnet"),
+        ({"task": "visual_sudoku"}, "task visual_sudoku, expected kand_logic"),
+    ],
+)
+def test_a_record_of_another_configuration_is_not_averaged(filled, changes, message):
+    record(filled, ROW, 256, 0.9, 0.9, **changes)
+    with pytest.raises(InputError, match=rf"tiny-seed256.json was made with a different configuration \({message}"):
+        summarise([ROW], SEEDS, filled)
+
+
+def test_records_that_all_are_of_another_configuration_than_the_row_are_noticed(filled):
+    changed = dataclasses.replace(ROW, settings=SHORT | {"batch_size": 8})
+    with pytest.raises(InputError, match="different configuration"):
+        summarise([changed], SEEDS, filled)
+
+
+def test_a_record_that_was_changed_by_hand_is_noticed(filled):
+    record(filled, ROW, 256, 0.9, 0.9, configuration="0" * 64)
+    with pytest.raises(InputError, match=r"tiny-seed256.json was changed after it was made"):
         summarise([ROW], SEEDS, filled)
 
 
 def test_two_seeds_with_the_same_weights_are_noticed(filled):
-    record(filled, ROW, 256, 0.9, 0.9, model_sha256="tiny128")
+    record(filled, ROW, 256, 0.9, 0.9, weights_sha256="tiny128", model_sha256="its anchors differ")
     with pytest.raises(InputError, match="seeds 128 and 256 of tiny gave identical weights"):
         summarise([ROW], SEEDS, filled)
 
 
 def test_older_records_are_told_apart_by_their_curves(filled):
     for seed in (256, 384):
-        record(filled, ROW, seed, 0.9, 0.9, model_sha256=None, curve=[{"loss": 0.5, "seconds": float(seed)}])
+        record(filled, ROW, seed, 0.9, 0.9, weights_sha256=None, curve=[{"loss": 0.5, "seconds": float(seed)}])
     with pytest.raises(InputError, match="seeds 256 and 384 of tiny gave identical weights"):
         summarise([ROW], SEEDS, filled)
 
@@ -126,7 +177,8 @@ def test_only_what_has_no_record_is_run_and_the_record_tells_all(tmp_path):
     assert made["row"] == "tiny" and made["seed"] == 128 and made["settings"]["epochs"] == 1
     assert len(made["curve"]) == 1 and set(made["tests"]) == {"test"} and "torch" in made["versions"]
     assert made["command"].startswith("softpnet train kand_logic --seed 128 ")
-    assert len(made["configuration"]) == len(made["model_sha256"]) == 64 and made["machine"]["threads"] == 1
+    assert len(made["configuration"]) == len(made["weights_sha256"]) == 64 and made["machine"]["threads"] == 1
+    assert records.read_records(ROW, (128,), tmp_path) == [made]
     assert records.missing([ROW], (0, 128), tmp_path) == [] and not list((tmp_path / UNFINISHED).iterdir())
     assert records.record_path(tmp_path, ROW, 0).read_text() == before
 
@@ -137,35 +189,57 @@ def test_the_configuration_is_that_of_all_seeds_and_of_no_other_settings():
     assert same == records.configuration(config) != records.configuration(config | {"settings": {"epochs": 2}})
 
 
-def test_a_record_from_before_a_setting_existed_has_that_setting_s_default():
-    config = {"task": "t", "origin": None, "method": "m", "settings": {"epochs": 1}}
-    default, changed = ({"settings": {"epochs": 1, "walk_steps": steps}} for steps in (1, 2))
-    assert records.configuration(config) == records.configuration(config | default)
-    assert records.configuration(config) != records.configuration(config | changed)
+def test_a_record_from_before_a_setting_existed_has_that_setting_s_default(tmp_path):
+    settings = records.choices(ROW)["settings"]
+    assert "walk_steps" not in settings
+    for seed, steps in ((0, {}), (128, {"walk_steps": 1})):
+        record(tmp_path, ROW, seed, 0.9, 0.9, settings=settings | steps)
+    assert len(records.read_records(ROW, SEEDS, tmp_path)) == 2
+    record(tmp_path, ROW, 256, 0.9, 0.9, settings=settings | {"walk_steps": 2})
+    with pytest.raises(InputError, match="different configuration"):
+        records.read_records(ROW, SEEDS, tmp_path)
 
 
-def test_a_run_that_fails_is_named_with_what_it_said(tmp_path):
-    broken = Row("broken", "Broken", "kand_logic", arguments=("--epochs", "0"))
-    with pytest.raises(TrainingError, match=r"train kand_logic --seed 0 --epochs 0 ended with 2: .*epochs is 0"):
-        list(run_missing([broken], (0,), tmp_path, jobs=1))
+def test_a_run_that_fails_is_named_and_does_not_keep_the_others_from_running(tmp_path):
+    broken = Row("broken", "Broken", "kand_logic", settings={"epochs": 0})
+    done = []
+    with pytest.raises(
+        TrainingError, match=r"1 of 2 runs failed:\ntrain kand_logic --seed 0 --epochs 0 ended with 2: "
+    ):
+        done.extend(run_missing([broken, ROW], (0,), tmp_path, jobs=1))
+    assert records.missing([broken, ROW], (0,), tmp_path) == [(broken, 0)]
+
+
+def test_no_process_is_started_once_the_others_were_stopped():
+    processes = Processes()
+    assert processes.run([sys.executable, "-c", "import sys; sys.exit('why')"]) == (1, "why\n")
+    processes.stop()
+    with pytest.raises(CancelledError):
+        processes.run([sys.executable, "-c", ""])
+
+
+def test_the_time_that_is_left_is_that_of_what_is_left():
+    assert time_left(600, 2, 5) == "about 15 min left"
+    assert time_left(36_000, 4, 20) == "about 40 h 0 min left"
 
 
 STOPPED = """
+import json
 import sys
 from pathlib import Path
 from contextlib import closing
 from softpnet.experiments.reproduce import run_missing
 from softpnet.experiments.rows import Row
-row = Row("long", "Long", "kand_logic", arguments=tuple(sys.argv[2:]))
+row = Row("long", "Long", "kand_logic", options=json.loads(sys.argv[2]), settings=json.loads(sys.argv[3]))
 with closing(run_missing([row], (0,), Path(sys.argv[1]), 1)) as done:
     print(len(list(done)))
 """
 
 
 def test_what_was_cut_off_goes_on_from_its_checkpoint(tmp_path):
-    """Ctrl-C reaches the run too, which makes a checkpoint; the second start makes fewer steps and the record."""
-    arguments = [*SMALL[:6], "--epochs", "30", "--warmup-steps", "0", "--episodes", "2", "--batch-size", "8"]
-    command = [sys.executable, "-c", STOPPED, str(tmp_path), *arguments]
+    """The run makes a checkpoint, and the second start leaves the epochs before it as they were."""
+    settings = {"epochs": 30, "warmup_steps": 0, "episodes": 2, "batch_size": 8}
+    command = [sys.executable, "-c", STOPPED, str(tmp_path), json.dumps(SMALL), json.dumps(settings)]
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
     folder = tmp_path / UNFINISHED / "long-seed0"
     until = time.monotonic() + 60
@@ -175,9 +249,11 @@ def test_what_was_cut_off_goes_on_from_its_checkpoint(tmp_path):
     assert process.wait(60) != 0
     checkpoints = sorted(path.name for path in folder.glob("checkpoint-*"))
     assert checkpoints and not checkpoints[-1].startswith("checkpoint-000000-0000-")
+    before = [json.loads(line) for line in (folder / "epochs.jsonl").read_text().splitlines()]
     assert subprocess.run(command, capture_output=True, text=True).stdout == "1\n"
     made = json.loads((tmp_path / "long-seed0.json").read_text())
     assert len(made["curve"]) == 30 and not made["interrupted"]
+    assert 0 < len(before) < 30 and made["curve"][: len(before)] == before  # to the microsecond: not trained again
 
 
 def test_committed_records_fit_the_rows_they_are_shown_in():

@@ -246,6 +246,16 @@ def test_without_scoring_all_candidates_weigh_the_same_whatever_the_network_says
     torch.testing.assert_close(target.double(), expected)
 
 
+def test_without_scoring_draw_and_walk_stay_uniform_whatever_the_network_says(generator):
+    labels = torch.full((4000,), 3)  # 7 assignments, of which one is kept: the best of ten drawn if they were scored
+    method, _, state, batch, streams = prepared("softpnet_no_scoring", labels, kept=1)
+    log_p = skewed(4000, generator)
+    for epoch in range(5):
+        _, state, _ = method.target(state, batch, log_p, Clock(epoch, 0), 0.1, streams("walk"))
+        found = counts(TASK, state["rows"].squeeze(1), 3)
+        assert found.sum() == 4000 and chi_square(found, torch.full((7,), 1 / 7)) < 22.5
+
+
 # Settings and what reaches a method
 
 
@@ -280,6 +290,30 @@ def fitted(name, concepts=CONCEPTS, how=None, **settings):
     """`how` goes to `SoftPNet.fit`."""
     model = SoftPNet(Task(SPACE, TASK.label, settings=LEARNING), method=name, encoder=Small, **settings)
     return model.fit(picture(CONCEPTS), TASK.label(CONCEPTS), ANCHORS, concepts=concepts, **(how or {}))
+
+
+def test_all_methods_see_the_same_batches_anchors_and_copies_of_them(monkeypatch):
+    """So that their differences on a seed are the methods' own."""
+    seen = {}
+    for name in methods.names():
+        found = seen[name] = []
+        kind = methods.find(name)
+
+        def loss(method, module, state, batch, clock, streams, found=found, own=kind.loss):
+            copies = method.augmented_anchors(torch.Generator().set_state(streams("augment").get_state()))
+            found.append((batch.ids, batch.images, batch.labels, *method.anchors, *copies))
+            return own(method, module, state, batch, clock, streams)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "loss", loss)
+            fitted(name, epochs=2, warmup_steps=0)
+    first, *others = ([tensor for step in steps for tensor in step[:4]] for steps in seen.values())
+    assert len(first) == 2 * 6 * 4 and not torch.equal(first[0], first[6 * 4])  # two epochs of six batches, shuffled
+    for other in others:
+        assert all(map(torch.equal, first, other))
+    anchored = [seen[name] for name in ("softpnet", "pnet_sl", "softpnet_no_population", "softpnet_no_projection")]
+    for other in anchored[1:]:  # those that draw copies draw the same
+        assert all(torch.equal(one[4], two[4]) for one, two in zip(anchored[0], other, strict=True))
 
 
 @pytest.mark.parametrize("name", methods.names())
