@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from collections.abc import Mapping
@@ -23,11 +24,13 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """The processor's kind, the instructions that torch uses on it, and the number of threads."""
+    """The processor's kind, model and cores, the instructions that torch uses on it, and the number of threads."""
     import torch
 
     return {
         "processor": platform.machine(),
+        "model": _processor_model(),
+        "cores": os.cpu_count(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
     }
@@ -37,6 +40,13 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Each entry that is not what it was, in words."""
     names = dict.fromkeys([*then, *now])
     return [f"{name} was {then.get(name)}, is {now.get(name)}" for name in names if then.get(name) != now.get(name)]
+
+
+def _processor_model() -> str:
+    """As Linux names it; empty elsewhere."""
+    described = Path("/proc/cpuinfo")
+    lines = described.read_text().splitlines() if described.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
 def _commit() -> str:
