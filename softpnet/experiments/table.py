@@ -15,6 +15,8 @@ METRICS = {CONCEPT: "concept", "concept_f1": "concept F1", LABEL: "label", "labe
 PRIMITIVES = {"primitive_accuracy": "primitive", "primitive_f1": "primitive F1"}
 """Metrics that are shown, and their words."""
 
+BELOW = "below the ceiling: concept, label"
+
 
 class Text(NamedTuple):
     """A table as text, ready for the terminal, Markdown or LaTeX."""
@@ -28,15 +30,14 @@ def result_table(summaries: Sequence[Summary]) -> Text:
     """A line per row: mean ± population deviation and lowest seed, gap, collapse, cost, farthest seed, ceiling."""
     lines = []
     for summary in summaries:
-        ceiling = next((s for s in summaries if s.row.method == CEILING and s.row.task == summary.row.task), None)
         cells = [_cell(summary, metric) for metric in METRICS]
         more = [f"{summary.mean(metric):.2f}" if metric in summary.values else "" for metric in ("gap", "collapse")]
         seconds = statistics.fmean(record["seconds_per_epoch"] for record in summary.records)
         farthest = ", ".join(f"{summary.farthest(metric):.2f}" for metric in (CONCEPT, LABEL))
         line = [summary.row.title, str(len(summary.seeds)), *cells, *more, f"{seconds:.1f}", farthest]
-        lines.append([*line, _below(summary, ceiling)])
+        lines.append([*line, _below_ceiling(summary, summaries)])
     head = ["run", "seeds", *METRICS.values(), "gap", "collapse", "s / epoch"]
-    ends = ["farthest seed from the mean: concept, label", "below the ceiling: concept, label"]
+    ends = ["farthest seed from the mean: concept, label", BELOW]
     return Text("Test split, last epoch, percent: mean ± deviation (lowest seed)", [*head, *ends], lines)
 
 
@@ -46,10 +47,16 @@ def paper_table(summaries: Sequence[Summary]) -> Text:
     words = METRICS | PRIMITIVES
     shown = [metric for metric in words if any(metric in summary.row.paper for summary in stated)]
     lines = [
-        [summary.row.title, str(len(summary.seeds)), *(_beside_paper(summary, metric) for metric in shown)]
+        [
+            summary.row.title,
+            str(len(summary.seeds)),
+            *(_beside_paper(summary, metric) for metric in shown),
+            _below_ceiling(summary, summaries),
+        ]
         for summary in stated
     ]
-    return Text("Ours; the paper's (difference)", ["run", "seeds", *(words[metric] for metric in shown)], lines)
+    head = ["run", "seeds", *(words[metric] for metric in shown), BELOW]
+    return Text("Ours; the paper's (difference)", head, lines)
 
 
 def primitive_table(summaries: Sequence[Summary]) -> Text:
@@ -163,9 +170,10 @@ def _difference(found: Comparison | None) -> str:
     return "" if found is None else f"{found.mean:+.2f} ({found.low:+.2f} to {found.high:+.2f})"
 
 
-def _below(summary: Summary, ceiling: Summary | None) -> str:
+def _below_ceiling(summary: Summary, summaries: Sequence[Summary]) -> str:
     """On the seeds that both have, because every seed has a test set of its own."""
-    if ceiling is None or ceiling is summary:
+    ceiling = next((s for s in summaries if s.row.method == CEILING and s.row.task == summary.row.task), summary)
+    if ceiling is summary:
         return ""
     found = [differences(ceiling, summary, metric) for metric in (CONCEPT, LABEL)]
     return ", ".join(f"{statistics.fmean(each):.2f}" for each in found if each)

@@ -69,9 +69,9 @@ def test_the_table_has_mean_deviation_minimum_the_paper_and_the_ceiling(filled):
     below = "below the ceiling: concept, label"
     assert (ours[below], other[below], top[below]) == ("5.00, 13.00", "13.00, 13.00", "")
     paper = table.paper_table(summaries)
-    assert paper.head == ["run", "seeds", "concept", "label"]
+    assert paper.head == ["run", "seeds", "concept", "label", below]
     cells = ["92.00 ± 2.00; 90.00 ± 1.50 (+2.00)", "82.00 ± 3.00; 80.50 ± 2.00 (+1.50)"]
-    assert paper.rows == [["Tiny", "2", *cells]]
+    assert paper.rows == [["Tiny", "2", *cells, "5.00, 13.00"]]
     assert ["Tiny", "128", "94.00"] == table.seed_table(summaries).rows[1][:3]
     assert table.other_sets_table(summaries).rows[0] == ["Tiny", "second", "25.00 ± 0.00 (25.00)", ""]
 
