@@ -33,7 +33,8 @@ def result_table(summaries: Sequence[Summary]) -> Text:
         cells = [_cell(summary, metric) for metric in METRICS]
         more = [f"{summary.mean(metric):.2f}" if metric in summary.values else "" for metric in ("gap", "collapse")]
         seconds = statistics.fmean(record["seconds_per_epoch"] for record in summary.records)
-        farthest = ", ".join(f"{summary.farthest(metric):.2f}" for metric in (CONCEPT, LABEL))
+        several = len(summary.seeds) > 1
+        farthest = ", ".join(f"{summary.farthest(metric):.2f}" for metric in (CONCEPT, LABEL) if several)
         line = [summary.row.title, str(len(summary.seeds)), *cells, *more, f"{seconds:.1f}", farthest]
         lines.append([*line, _below_ceiling(summary, summaries)])
     head = ["run", "seeds", *METRICS.values(), "gap", "collapse", "s / epoch"]
@@ -44,8 +45,7 @@ def result_table(summaries: Sequence[Summary]) -> Text:
 def paper_table(summaries: Sequence[Summary]) -> Text:
     """A line per row that the paper has: our mean, the paper's, and how much higher ours is."""
     stated = [summary for summary in summaries if summary.row.paper]
-    words = METRICS | PRIMITIVES
-    shown = [metric for metric in words if any(metric in summary.row.paper for summary in stated)]
+    shown = [metric for metric in METRICS if any(metric in summary.row.paper for summary in stated)]
     lines = [
         [
             summary.row.title,
@@ -55,18 +55,21 @@ def paper_table(summaries: Sequence[Summary]) -> Text:
         ]
         for summary in stated
     ]
-    head = ["run", "seeds", *(words[metric] for metric in shown), BELOW]
+    head = ["run", "seeds", *(METRICS[metric] for metric in shown), BELOW]
     return Text("Ours; the paper's (difference)", head, lines)
 
 
 def primitive_table(summaries: Sequence[Summary]) -> Text:
-    """A line per row whose concepts are attributes of primitives, so that there are two ways to count."""
+    """A line per row whose concepts are attributes of primitives, so that there are two ways to count.
+
+    Where the paper has a figure it stands beside both, because it does not say which way it counted.
+    """
     lines = [
-        [summary.row.title, *(_cell(summary, metric) for metric in PRIMITIVES)]
+        [summary.row.title, *(_beside_paper(summary, metric) or _cell(summary, metric) for metric in PRIMITIVES)]
         for summary in summaries
         if any(len(group.values) > 1 for group in tasks.load(summary.row.task).space.groups)
     ]
-    return Text("By primitive, not by attribute", ["run", *PRIMITIVES.values()], lines)
+    return Text("By primitive, not by attribute; the paper's (difference)", ["run", *PRIMITIVES.values()], lines)
 
 
 def other_sets_table(summaries: Sequence[Summary]) -> Text:
