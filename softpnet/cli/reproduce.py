@@ -46,10 +46,9 @@ class Reproduce:
             with closing(run_missing(rows, seeds, self.records, self.jobs)) as done:
                 count_up((f"{row.name}, seed {seed}" for row, seed in done), total)
             show(rows, seeds, self.records, "terminal", self.into)
-        figures = self.records / FIGURES
-        if FIGURES in self.what or ({"all"} & set(self.what or ("all",)) and not figures.exists()):
+        if not self.what or {FIGURES, "all"} & set(self.what):
             from softpnet.experiments.figures import draw_all
 
-            for path in draw_all(figures):
+            for path in draw_all(self.records / FIGURES):
                 print(f"drawn: {path}")
         return 0

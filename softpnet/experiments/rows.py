@@ -159,20 +159,21 @@ KAND = (
     Row("kand-supervised", "Kand-Logic, supervised", "kand_logic", CEILING),
 )
 
+NO_ANCHOR = _paper((89.97, 3.72), (89.86, 3.78), (59.88, 5.89), (32.03, 16.34))
 ABLATIONS = (
     Row(
         "sudoku-no-anchor",
         "Sudoku, ablation A: no anchor",
         "visual_sudoku",
         "softpnet_no_anchor",
-        paper=_paper((89.97, 3.72), (89.86, 3.78), (59.88, 5.89), (32.03, 16.34)),
+        paper=NO_ANCHOR,
     ),
     Row(
         "sudoku-no-scoring",
         "Sudoku, ablation A, second reading: no scoring",
         "visual_sudoku",
         "softpnet_no_scoring",
-        paper=_paper((89.97, 3.72), (89.86, 3.78), (59.88, 5.89), (32.03, 16.34)),
+        paper=NO_ANCHOR,
     ),
     Row(
         "sudoku-no-population",
