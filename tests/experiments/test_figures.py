@@ -243,3 +243,16 @@ def test_every_run_is_of_a_built_in_task_whose_filmed_example_keeps_a_working_se
         task = figures.tasks.load(run.task, run.options)
         task.settings.override(**run.settings)
         assert run.filmed is None or run.settings.get("candidates", task.settings.candidates) == "cache"
+
+
+def test_ctrl_c_in_a_small_training_ends_the_drawing(tmp_path, monkeypatch):
+    """`fit` returns when it is stopped, and what it leaves is not to be drawn."""
+
+    def stopped(model, *args, **kwargs):
+        model.interrupted = True
+        return model
+
+    monkeypatch.setattr(figures.SoftPNet, "fit", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        figures.draw_all(tmp_path, [figures.SmallRun("kand_logic", {"train": "8", "test": "4", "cached": "50"})])
+    assert not (tmp_path / "accuracy.png").exists()
