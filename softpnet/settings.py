@@ -111,6 +111,10 @@ class Settings:
         _require_one_of("target", self.target, Target)
         return self
 
+    def target_gamma(self, gamma: float) -> float:
+        """The temperature of the target while that of the walk is gamma."""
+        return gamma if self.target == "soft" else 0.0
+
     def override(self, **changes: Any) -> Settings:
         """A copy with some values changed, checked; an unknown name fails and lists the valid ones."""
         valid = [field.name for field in dataclasses.fields(self)]

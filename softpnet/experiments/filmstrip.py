@@ -65,7 +65,7 @@ class Camera:
         with torch.no_grad():
             log_p = model.module.log_p(self.image[None])  # [1, k, h]
         scores = targets.scores(log_p, rows[None])  # [1, K]
-        weights = targets.weights(scores, valid[None], gamma if model.settings.target == "soft" else 0.0)[0]
+        weights = targets.weights(scores, valid[None], model.settings.target_gamma(gamma))[0]
         order = scores[0].masked_fill(~valid, -math.inf).argsort(descending=True, stable=True)[: int(valid.sum())]
         self.frames.append(Frame(len(model.epochs), gamma, rows[order], weights[order], scores[0, order]))
         return {}

@@ -32,5 +32,5 @@ class Grounded(base.Method):
         query = Query(batch.ids.cpu(), batch.labels.cpu(), log_p.cpu(), clock.epoch, gamma)
         candidates, state, info = self.source.candidates(state, query, generator)
         scores = targets.scores(query.log_p, candidates.rows)  # [B, K]
-        weights = targets.weights(scores, candidates.valid, gamma if self.settings.target == "soft" else 0.0)
+        weights = targets.weights(scores, candidates.valid, self.settings.target_gamma(gamma))
         return targets.soft_target(candidates.rows, weights, self.task.space.h).to(log_p.device), state, info

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from softpnet.encoders import lenet
-from softpnet.methods.classified import GroundedClassifier
+from softpnet.methods import softg_k
 
 
-class Method(GroundedClassifier):
+class Method(softg_k.Method):
     """Li et al., Softened Symbol Grounding for Neuro-symbolic Systems (ICLR 2023), as the Soft-PNet paper runs it.
 
     The candidate is drawn uniformly from the cached rows of the label, takes one Metropolis step at every later
     encounter, and is the target of a cross-entropy.
     """
 
-    encoder = staticmethod(lenet)
-    fixed: ClassVar[dict[str, Any]] = {
-        "candidates": "cache",
-        "kept": 1,
-        "draw_factor": 1,
-        "target": "best",
-    }
+    fixed: ClassVar[dict[str, Any]] = softg_k.Method.fixed | {"kept": 1}

@@ -14,9 +14,10 @@ from typing import get_args
 import pytest
 
 from softpnet.cli.display import time_left
-from softpnet.cli.table import Part, show
+from softpnet.cli.reproduce import Reproduce
+from softpnet.cli.table import Part, chosen_rows, show
 from softpnet.errors import InputError, TrainingError
-from softpnet.experiments import records, table
+from softpnet.experiments import records, reproduce, table
 from softpnet.experiments.pages import BEGIN, END, write_into
 from softpnet.experiments.reproduce import UNFINISHED, Processes, run_missing
 from softpnet.experiments.rows import ROWS, SEEDS, Row, Stated
@@ -200,6 +201,16 @@ def test_a_record_from_before_a_setting_existed_has_that_setting_s_default(tmp_p
     record(tmp_path, ROW, 256, 0.9, 0.9, settings=settings | {"walk_steps": 2})
     with pytest.raises(InputError, match="different configuration"):
         records.read_records(ROW, SEEDS, tmp_path)
+
+
+def test_a_record_that_does_not_fit_is_named_before_anything_is_run(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(reproduce, "run_missing", lambda *given: started.append(given) or iter(()))
+    (row,) = chosen_rows(["kand-softg"])
+    record(tmp_path, row, SEEDS[-1], 0.9, 0.9, method="softg_k")
+    with pytest.raises(InputError, match=r"kand-softg-seed1152\.json was made with a different configuration"):
+        Reproduce(("kand-softg",), records=tmp_path).run()
+    assert not started
 
 
 def test_a_run_that_fails_is_named_and_does_not_keep_the_others_from_running(tmp_path):
