@@ -39,6 +39,7 @@ from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.interrupt import graceful_stop
 from softpnet.training.loop import Progress, Training
 from softpnet.training.model_file import StoredModel, put_weights, read_model, write_model
+from softpnet.training.processes import launched
 from softpnet.training.streams import Streams, borrowed_global_generator
 from softpnet.training.threads import limited_threads
 
@@ -121,8 +122,6 @@ class SoftPNet:
         Ctrl-C stops after the current step, and `interrupted` is true; so does SIGTERM where there is a run folder,
         and then the process exits with code 143.
         """
-        from lightning_fabric import Fabric
-
         check_label_function(self.task)
         check_images(images, self.task.space)
         check_labels(labels, len(images), self.task)
@@ -137,17 +136,7 @@ class SoftPNet:
         streams = Streams(self.seed)
         with borrowed_global_generator(streams("init")):
             encoders = make_encoders(self.task.space, self._encoder(), self.image_shape)
-        hardware = self.hardware
-        try:
-            fabric = Fabric(
-                accelerator=hardware.device,
-                devices=hardware.processes,
-                precision=hardware.precision,
-                strategy="ddp" if hardware.processes > 1 else "auto",
-            )
-        except Exception as error:
-            raise InputError(f"device {hardware.device!r} is not available here: {error}; use cpu or auto") from error
-        fabric.launch()
+        fabric = launched(self.hardware)
         self.is_main_process = fabric.is_global_zero
         method = self._method_class(self.task, self.settings, [a.to(fabric.device) for a in self.anchors])
         self.module = None
@@ -157,7 +146,7 @@ class SoftPNet:
         keep_large_blocks()
         with contextlib.ExitStack() as stack:
             # A user's encoder may draw from the global generator while training, as dropout does.
-            for context in (limited_threads(hardware.threads), borrowed_global_generator(streams("encoder"))):
+            for context in (limited_threads(self.hardware.threads), borrowed_global_generator(streams("encoder"))):
                 stack.enter_context(context)
             # Without a folder there is nothing to save, and SIGTERM ends the process as it always does.
             signals = (signal.SIGINT,) if run is None else (signal.SIGINT, signal.SIGTERM)
