@@ -87,6 +87,7 @@ EVENODD = (
     Row("evenodd-pnet-sl", "EvenOdd, PNet+SL", "mnist_evenodd", "pnet_sl", paper=EVENODD_PNET_SL),
     Row("evenodd-abduction", "EvenOdd, abduction", "mnist_evenodd", "abduction"),
     Row("evenodd-abduction-anchored", "EvenOdd, abduction, anchors first", "mnist_evenodd", "abduction_anchored"),
+    Row("evenodd-supervised-prototypes", "EvenOdd, supervised, prototypes", "mnist_evenodd", "supervised_prototypes"),
     Row("evenodd-supervised", "EvenOdd, supervised", "mnist_evenodd", CEILING),
 )
 
@@ -134,6 +135,7 @@ SUDOKU = (
     ),
     Row("sudoku-abduction", "Sudoku, abduction", "visual_sudoku", "abduction"),
     Row("sudoku-abduction-anchored", "Sudoku, abduction, anchors first", "visual_sudoku", "abduction_anchored"),
+    Row("sudoku-supervised-prototypes", "Sudoku, supervised, prototypes", "visual_sudoku", "supervised_prototypes"),
     Row("sudoku-supervised", "Sudoku, supervised", "visual_sudoku", CEILING),
 )
 

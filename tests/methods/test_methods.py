@@ -196,6 +196,15 @@ def test_supervised_is_a_cross_entropy_of_every_concept():
     torch.testing.assert_close(loss, expected)
 
 
+def test_supervised_prototypes_are_soft_pnet_with_the_truth_for_a_target():
+    method, module, state, batch, streams = prepared("supervised_prototypes", torch.tensor([3, 2, 4]))
+    loss, _, info = method.loss(module, state, batch, Clock(0, 0), streams)
+    log_p = module(batch.images, method.augmented_anchors(Streams(0)("augment"))).log_p  # the same draw
+    expected = nn.functional.nll_loss(log_p.flatten(0, 1), batch.concepts.flatten(), reduction="sum").item() / 3
+    assert info["loss_concepts"] == pytest.approx(expected, rel=1e-5) and info["loss_proto"] > 0
+    assert loss.item() == pytest.approx(info["loss_proto"] + 2.0 * expected, rel=1e-5)
+
+
 # Ablations
 
 

@@ -1,0 +1,33 @@
+"""Supervised, read by prototypes: the limit of the methods that read by prototypes of the anchors."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn.functional import one_hot
+
+from softpnet import losses
+from softpnet.methods.base import Batch, Clock, Streams
+from softpnet.methods.prototypical import Prototypical
+
+
+class Method(Prototypical):
+    """A second ceiling (not in the paper): Soft-PNet with the true concepts in place of its target.
+
+    What lies between this one and `supervised` is the price of reading by prototypes; what lies between Soft-PNet and
+    this one is that of not knowing the concepts.
+    """
+
+    columns = ("loss_proto", "loss_concepts", "weight")
+    needs_concepts = True
+
+    def loss(
+        self, module: nn.Module, state: dict[str, Tensor], batch: Batch, clock: Clock, streams: Streams
+    ) -> tuple[Tensor, dict[str, Tensor], dict[str, float]]:
+        assert batch.concepts is not None
+        weight = self.weight(clock)
+        anchors = self.augmented_anchors(streams("augment"))
+        reading = module(self.training_images(batch, clock, streams), anchors)
+        proto = self.prototypical(reading.anchors, streams)
+        loss = losses.kl(one_hot(batch.concepts, self.task.space.h).to(reading.log_p), reading.log_p)
+        info = {"loss_proto": proto.item(), "loss_concepts": loss.item(), "weight": weight}
+        return proto + weight * loss, state, info
