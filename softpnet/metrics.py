@@ -19,18 +19,19 @@ def label_metrics(predicted: Tensor, true: Tensor) -> dict[str, float]:
 def concept_metrics(space: ConceptSpace, predicted: Tensor, true: Tensor) -> dict[str, float]:
     """Assignments `[N, k]` against the truth, in both conventions: per attribute, and per primitive.
 
-    collapse is the share of concept values that are never predicted.
+    F1 is macro over the values that occur, in the truth or in what was predicted; collapse is the share of concept
+    values that are never predicted.
     """
     attribute_f1, primitive_f1, used, values = [], [], 0, 0
     for group, seen, truth in zip(space.groups, space.split(predicted), space.split(true), strict=True):
         for j, h in enumerate(group.values):
-            attribute_f1.append(_f1(seen[..., j], truth[..., j], list(range(h))))
+            attribute_f1.append(_f1(seen[..., j], truth[..., j], _occurring(seen[..., j], truth[..., j])))
             used += len(seen[..., j].unique())
             values += h
     right = []
-    for group, seen, truth in zip(space.groups, space.primitives(predicted), space.primitives(true), strict=True):
+    for seen, truth in zip(space.primitives(predicted), space.primitives(true), strict=True):
         right.append(((seen == truth) & (truth >= 0)).float())
-        primitive_f1.append(_f1(seen, truth, list(range(len(group.primitives)))))
+        primitive_f1.append(_f1(seen, truth, _occurring(seen, truth)))
     return {
         "concept_accuracy": float((predicted == true).float().mean()),
         "concept_f1": _mean(attribute_f1),
@@ -49,6 +50,11 @@ def _f1(predicted: Tensor, true: Tensor, classes: list[int]) -> float:
     from sklearn.metrics import f1_score
 
     return float(f1_score(true.flatten(), predicted.flatten(), labels=classes, average="macro", zero_division=0))
+
+
+def _occurring(predicted: Tensor, true: Tensor) -> list[int]:
+    """Classes in either; what is below zero is none."""
+    return [value for value in torch.cat([predicted, true]).unique().tolist() if value >= 0]
 
 
 def _mean(values: list[float]) -> float:

@@ -36,6 +36,12 @@ def test_both_conventions_of_concept_accuracy():
     assert found["primitive_f1"] == pytest.approx((1 + 2 / 3 + 0 + 0) / 4)
 
 
+def test_values_that_neither_occur_nor_are_predicted_take_nothing_from_f1():
+    seen = torch.tensor([[0, 2], [2, 0]])
+    found = concept_metrics(ConceptSpace(slots=2, values=4), seen, seen)
+    assert found["concept_f1"] == found["primitive_f1"] == 1.0 and found["collapse"] == 0.5
+
+
 def test_collapse_is_the_share_of_values_never_predicted():
     space = ConceptSpace(slots=2, values=4)
     found = concept_metrics(space, torch.tensor([[0, 1], [1, 0]]), torch.tensor([[0, 1], [2, 3]]))

@@ -63,7 +63,7 @@ class Cache:
         if task.space.size > ENUMERABLE:
             raise TaskError(
                 f"task {task.name!r} has {task.space.size:,} assignments, too many to list (at most {ENUMERABLE:,}); "
-                "give the task rows=..., or use candidates='kbest', which needs no cache"
+                "give the task rows=..., or use candidates='kbest', which needs no cache, with a method that allows it"
             )
         rows = task.space.all()
         return cls(task, Rows(rows, complete=unique_labels(task.label(rows))[0]), generator)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -100,10 +101,10 @@ def time_left(elapsed: float, done: int, total: int) -> str:
 
 def show_metrics(task: Task, metrics: dict[str, dict[str, float]], folder: Path) -> None:
     """A column per test set, in percent."""
-    table = Table(title=f"{task.name}, last epoch, percent")
+    table = Table(title=escape(f"{task.name}, last epoch, percent"))
     table.add_column("")
     for split in metrics:
-        table.add_column(split.replace("_", " "), justify="right")
+        table.add_column(escape(split.replace("_", " ")), justify="right")
     for name in dict.fromkeys(name for values in metrics.values() for name in values):
         shown = (f"{100 * values[name]:.2f}" if name in values else "" for values in metrics.values())
         table.add_row(name.replace("_", " "), *shown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import signal
 import sys
 import warnings
@@ -50,11 +51,21 @@ def main() -> None:
         if unknown:
             raise InputError(f"unknown option {unknown[0]!r}; the options are {', '.join(option_names(type(chosen)))}")
         code = chosen.run()
+        sys.stdout.flush()
         # All is done: from here on a signal could only change the exit code, while Python takes itself down.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         sys.exit(code)
     except SoftPNetError as error:
         print(f"softpnet: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        # Whoever read our output has gone; what is still in the buffer must not be tried again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        print(
+            f"softpnet: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""), file=sys.stderr
+        )
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

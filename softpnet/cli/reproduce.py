@@ -32,16 +32,18 @@ class Reproduce:
         from contextlib import closing
 
         from softpnet.errors import InputError
+        from softpnet.experiments.pages import around_marks
         from softpnet.experiments.records import missing, read_records
         from softpnet.experiments.reproduce import run_missing
 
-        tables = tuple(name for name in self.what if name != FIGURES)
-        rows, seeds = chosen_rows(tables), chosen_seeds(self.seeds)
+        rows, seeds = chosen_rows(self.what, beside=[FIGURES]), chosen_seeds(self.seeds)
         if self.jobs < 1:
             raise InputError(f"--jobs is {self.jobs}, expected at least 1")
-        if tables or not self.what:
+        if self.into is not None:
+            around_marks(self.into)  # what does not fit is named before hours have passed, this and the records
+        if rows:
             for row in rows:
-                read_records(row, seeds, self.records)  # one that does not fit is named before hours have passed
+                read_records(row, seeds, self.records)
             total = len(missing(rows, seeds, self.records))
             with closing(run_missing(rows, seeds, self.records, self.jobs)) as done:
                 count_up((f"{row.name}, seed {seed}" for row, seed in done), total)

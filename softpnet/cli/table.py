@@ -41,14 +41,15 @@ class ResultTable:
         return 0
 
 
-def chosen_rows(what: Sequence[str]) -> list[Row]:
+def chosen_rows(what: Sequence[str], beside: Sequence[str] = ()) -> list[Row]:
+    """The rows of these tables and names; `beside` are words that are fine but stand for no row."""
     from softpnet.experiments.rows import ROWS, TABLES
 
     groups = {"all": ROWS, **TABLES, **{row.name: (row,) for row in ROWS}}
     for name in what:
-        if name not in groups:
-            raise InputError(f"unknown row {name!r}; there are {', '.join(groups)}")
-    wanted = {row.name for name in what or ("all",) for row in groups[name]}
+        if name not in groups and name not in beside:
+            raise InputError(f"unknown row {name!r}; there are {', '.join([*beside, *groups])}")
+    wanted = {row.name for name in what or ("all",) for row in groups.get(name, ())}
     return [row for row in ROWS if row.name in wanted]
 
 
@@ -76,6 +77,8 @@ def show(
         raise InputError(f"{records} has no record of these rows; `softpnet reproduce` makes them")
     made = (make(summaries) for name, make in table.TABLES.items() if name in only or not only)
     shown = [text for text in made if text.rows]
+    if not shown:
+        raise InputError(f"the records of these rows have nothing for the tables {', '.join(only)}")
     console = Console(width=None if sys.stdout.isatty() else 220)
     for text in shown:
         if form == "terminal":

@@ -51,19 +51,16 @@ def configuration(config: Mapping[str, Any]) -> str:
 
 def read_records(row: Row, seeds: Sequence[int], records: Path) -> list[dict[str, Any]]:
     """The records of a row, in the order of the seeds; raises where they are not the row's or cannot be averaged."""
-    paths = [record_path(records, row, seed) for seed in seeds]
-    read = {path: read_json(path) for path in paths if path.exists()}
-    for path, record in read.items():
-        if record.get("configuration", configuration(record)) != configuration(record):
-            raise InputError(f"{path} was changed after it was made: its configuration's sha256 is another one")
-        for name, expected in choices(row).items():
-            found = _compared(record)[name]
-            if found != expected:
-                raise InputError(
-                    f"{path} was made with a different configuration ({name} {found}, expected {expected}) and is not "
-                    f"averaged with others; remove it, and `softpnet reproduce {row.name}` makes it again"
-                )
-    found = list(read.values())
+    found: list[dict[str, Any]] = []
+    for seed in seeds:
+        path = record_path(records, row, seed)
+        if path.exists():
+            try:
+                found.append(_sound(read_json(path), row, seed))
+                _check_alike(found[0]["tests"], found[-1]["tests"])
+            except InputError as error:
+                again = f"remove it, and `softpnet reproduce {row.name}` makes it again"
+                raise InputError(f"{path} is not averaged with others: {error}; {again}") from error
     weights = [_weights(record) for record in found]
     for at, each in enumerate(weights):
         if each in weights[:at]:
@@ -72,16 +69,61 @@ def read_records(row: Row, seeds: Sequence[int], records: Path) -> list[dict[str
     return found
 
 
+ENTRIES: dict[str, type | tuple[type, ...]] = {
+    "row": str,
+    "seed": int,
+    "task": str,
+    "origin": dict,
+    "method": str,
+    "settings": dict,
+    "tests": dict,
+    "curve": list,
+    "versions": dict,
+    "seconds_per_epoch": (int, float),
+}
+"""What a record must have for the tables, and of what kind."""
+
+
+def _sound(record: Any, row: Row, seed: int) -> dict[str, Any]:
+    """The record, if it is one of a finished run of this row and seed, with numbers that can be."""
+    for name, kind in ENTRIES.items():
+        if not isinstance(record, dict) or not isinstance(record.get(name), kind):
+            raise InputError(f"it is damaged, since it has no entry {name!r} of the right kind")
+    if (record["row"], record["seed"]) != (row.name, seed):
+        raise InputError(f"it is the record of {record['row']}, seed {record['seed']}")
+    if record.get("interrupted"):
+        raise InputError("its run was not finished")
+    if record.get("configuration", configuration(record)) != configuration(record):
+        raise InputError("it was changed after it was made, since its configuration's sha256 is another one")
+    for name, expected in choices(row).items():
+        made = compared(record)[name]
+        if made != expected:
+            raise InputError(f"it was made with a different configuration ({name} {made}, expected {expected})")
+    for test, metrics in record["tests"].items():
+        for metric, value in metrics.items() if isinstance(metrics, dict) else [("", metrics)]:
+            lowest = -1 if metric == "gap" else 0
+            if type(value) not in (int, float) or not lowest <= value <= 1:
+                raise InputError(f"it is damaged, since {test} {metric} is {value!r}")
+    return record
+
+
+def _check_alike(first: Mapping[str, Any], tests: Mapping[str, Any]) -> None:
+    """Raise where the test sets, or what was measured on them, are not those of the first seed."""
+    names, expected = ({test: sorted(metrics) for test, metrics in each.items()} for each in (tests, first))
+    if names != expected or not expected:
+        raise InputError(f"it holds {names}, expected {expected} as for the other seeds")
+
+
 def choices(row: Row) -> dict[str, Any]:
     """What a run of this row, made now, would be made with."""
     task = tasks.load(row.task, row.options)
     model = SoftPNet(task, method=row.method, **row.settings)
     origin = {"options": dict(row.options)}
     settings = dataclasses.asdict(model.settings)
-    return _compared({"task": task.name, "method": row.method, "origin": origin, "settings": settings})
+    return compared({"task": task.name, "method": row.method, "origin": origin, "settings": settings})
 
 
-def _compared(config: Mapping[str, Any]) -> dict[str, Any]:
+def compared(config: Mapping[str, Any]) -> dict[str, Any]:
     """What all seeds of a row share.
 
     Settings at their defaults are left out: a setting that came after a record was made has by default what was done

@@ -7,16 +7,23 @@ import shutil
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Generator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from softpnet.errors import TrainingError
-from softpnet.experiments.records import missing, write_record
+from softpnet.errors import InputError, SoftPNetError, TrainingError
+from softpnet.experiments.records import choices, compared, missing, record_path, write_record
 from softpnet.experiments.rows import Row
+from softpnet.training.environment import differences, versions
+from softpnet.training.folder import CONFIG, RunFolder
+from softpnet.training.lock import holder
+from softpnet.training.run import read_config
 
 UNFINISHED = "unfinished"
 """Folder beside the records where runs live until they are finished."""
+PAUSE_S = 1.0
+"""Between two looks at what another process is doing."""
 
 
 class Processes:
@@ -24,13 +31,13 @@ class Processes:
 
     def __init__(self) -> None:
         self.running: set[subprocess.Popen[str]] = set()
-        self.stopped = False
+        self.stopping = threading.Event()
         self.lock = threading.Lock()
 
     def run(self, command: Sequence[str]) -> tuple[int, str]:
         """Exit code and what was written to the standard error."""
         with self.lock:
-            if self.stopped:
+            if self.stopping.is_set():
                 raise CancelledError
             process = subprocess.Popen(
                 command,
@@ -44,9 +51,14 @@ class Processes:
         self.running.discard(process)
         return process.returncode, error
 
+    def pause(self) -> None:
+        """Wait a while, unless all is to stop."""
+        if self.stopping.wait(PAUSE_S):
+            raise CancelledError
+
     def stop(self) -> None:
         with self.lock:
-            self.stopped = True
+            self.stopping.set()
             for process in list(self.running):
                 process.terminate()
 
@@ -59,7 +71,10 @@ def run_missing(
     Closing the iterator asks the runs under way to stop; each makes a checkpoint, and the next call goes on from it.
     A run that fails does not keep the others from running; what failed is raised at the end.
     """
-    records.mkdir(parents=True, exist_ok=True)
+    try:
+        records.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{records} cannot be a folder for records: {error.strerror}; name another one") from error
     processes, failed = Processes(), []
     with ThreadPoolExecutor(jobs) as pool:
         wanted = missing(rows, seeds, records)
@@ -68,7 +83,7 @@ def run_missing(
             for future in as_completed(futures):
                 try:
                     future.result()
-                except TrainingError as error:
+                except (SoftPNetError, OSError) as error:
                     failed.append(str(error))
                 else:
                     yield futures[future]
@@ -80,10 +95,32 @@ def run_missing(
 
 
 def _run(row: Row, seed: int, records: Path, processes: Processes) -> None:
-    folder = records / UNFINISHED / f"{row.name}-seed{seed}"
+    """Make the record, unless another process has made it; one that is at work on it is waited for."""
+    folder, record = records / UNFINISHED / f"{row.name}-seed{seed}", record_path(records, row, seed)
     command = [sys.executable, "-m", "softpnet.cli.main", *row.command(seed)]
-    code, error = processes.run([*command, "--out", str(folder), "--resume", "--threads", "1", "--no-pictures"])
-    if code != 0:
-        raise TrainingError(f"{' '.join(row.command(seed))} ended with {code}: {error[-2000:].strip()}")
-    write_record(row, seed, folder, records)
-    shutil.rmtree(folder)
+    waited_for = None
+    while not record.exists():
+        other = holder(folder)
+        if other is not None:
+            if other != waited_for:
+                warnings.warn(f"{folder} is in use by {other}; waiting for it", stacklevel=2)
+            waited_for = other
+            processes.pause()
+            continue
+        _forget_unlike(folder, row)
+        code, said = processes.run([*command, "--out", str(folder), "--resume", "--threads", "1", "--no-pictures"])
+        if code == 0:
+            sys.stderr.write(said)
+            write_record(row, seed, folder, records)
+            shutil.rmtree(folder, ignore_errors=True)
+        elif holder(folder) is None and not record.exists():
+            raise TrainingError(f"{' '.join(row.command(seed))} ended with {code}: {said[-2000:].strip()}")
+
+
+def _forget_unlike(folder: Path, row: Row) -> None:
+    """Remove a run that was cut off under another commit, other versions or other choices: a record is of one code."""
+    run = RunFolder(folder)
+    if CONFIG in run:
+        config = read_config(run)
+        if compared(config) != choices(row) or differences(config.get("versions", {}), versions()):
+            shutil.rmtree(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -89,7 +90,7 @@ def seed_table(summaries: Sequence[Summary]) -> Text:
         for at, (seed, record) in enumerate(zip(summary.seeds, summary.records, strict=True)):
             shown = [f"{summary.values[m][at]:.2f}" if m in summary.values else "" for m in METRICS]
             seconds = f"{record['seconds_per_epoch']:.1f}"
-            lines.append([summary.row.title, str(seed), *shown, seconds, record["versions"]["commit"][:10]])
+            lines.append([summary.row.title, str(seed), *shown, seconds, _short(record["versions"]["commit"])])
     return Text("Every seed", ["run", "seed", *METRICS.values(), "s / epoch", "commit"], lines)
 
 
@@ -144,9 +145,15 @@ def latex(table: Text) -> str:
 
 
 def _escaped(text: str) -> str:
-    for character in "&%_#":
-        text = text.replace(character, rf"\{character}")
-    return text.replace("±", r"$\pm$").replace("−", "$-$")
+    """As LaTeX writes it: signs of numbers, and commands, whose two hyphens must not become a dash."""
+    text = re.sub(r"[&%_#]", r"\\\g<0>", text).replace("±", r"$\pm$")
+    text = re.sub(r"`(.*)`", lambda found: rf"\texttt{{{found[1].replace('--', '-{}-')}}}", text)
+    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", text)
+
+
+def _short(commit: str) -> str:
+    """Enough of a commit to find it, and the "+" of code that was changed after it."""
+    return commit[:10] + "+" * commit.endswith("+")
 
 
 def _cell(summary: Summary, metric: str) -> str:

@@ -37,6 +37,25 @@ def hold(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def holder(folder: Path) -> str | None:
+    """Who owns the folder at the moment, in words; None if nobody does."""
+    if not (folder / LOCK).exists():
+        return None
+    try:
+        with hold(folder):  # the system knows whether a lock that is there is still held
+            return None
+    except InUseError as error:
+        return error.holder
+
+
+class InUseError(InputError):
+    """Another process owns the folder."""
+
+    def __init__(self, folder: Path, holder: str) -> None:
+        super().__init__(f"{folder} is in use by {holder}; wait for it or name another folder")
+        self.holder = holder
+
+
 def _sign(handle: int, path: Path) -> None:
     """Write our name into the lock."""
     try:
@@ -64,9 +83,7 @@ def _locked(path: Path) -> int:
             if taken:
                 return handle
         except BlockingIOError:
-            raise InputError(
-                f"{path.parent} is in use by {_holder(path)}; wait for it or name another folder"
-            ) from None
+            raise InUseError(path.parent, _signature(path)) from None
         except FileNotFoundError:
             taken = False  # its last holder removed it in between, as where it is another file by now
         except OSError as error:
@@ -78,7 +95,7 @@ def _locked(path: Path) -> int:
                 os.close(handle)
 
 
-def _holder(path: Path) -> str:
+def _signature(path: Path) -> str:
     """Who holds the lock, by its own words, which it writes right after taking it."""
     until = time.monotonic() + NAMED_WITHIN_S
     while time.monotonic() < until:

@@ -1,5 +1,6 @@
 """The command line as a person meets it: processes, files, terminals, signals."""
 
+import dataclasses
 import errno
 import json
 import os
@@ -218,7 +219,7 @@ def test_help_names_every_command_and_every_setting(helps):
 @pytest.mark.parametrize(
     "arguments, parts",
     [
-        (["reproduce", "table3"], ["unknown row 'table3'", "there are all, table1, table2, evenodd"]),
+        (["reproduce", "table3"], ["unknown row 'table3'", "there are figures, all, table1, table2, evenodd"]),
         (["reproduce", "table1", "--jobs", "0"], ["--jobs is 0, expected at least 1"]),
         (["table", "--seeds", "11"], ["--seeds is 11, expected 1 to 10"]),
         (["table"], ["results has no record of these rows", "softpnet reproduce"]),
@@ -503,6 +504,27 @@ def test_test_sets_with_and_without_true_concepts_are_shown_together(trained, ca
     )
     shown = printed(capfd.readouterr().out, ["concept_accuracy", "label_accuracy"])
     assert shown == {"concept_accuracy": ["25.00"], "label_accuracy": ["50.00", "75.00"]}
+
+
+def test_names_are_shown_as_they_are_though_they_look_like_markup(trained, capfd):
+    task = SoftPNet.load(trained[0], task=tasks.load(str(trained[0].parent / "my_rule.py"))).task
+    show_metrics(dataclasses.replace(task, name="a[/red]"), {"b[/bold]": {"label_accuracy": 0.5}}, trained[0])
+    shown = capfd.readouterr().out
+    assert "a[/red], last epoch" in shown and "b[/bold]" in shown
+
+
+@pytest.mark.parametrize("what", ["kand-softg", "figures"])
+def test_records_that_cannot_be_written_are_one_sentence(softpnet_here, home, what):
+    code, _, error = softpnet_here("reproduce", what, "--records", home / "my_rule.py", "--seeds", 1)
+    assert_one_sentence(code, error, "my_rule.py")
+
+
+def test_a_reader_that_went_away_is_no_error_to_talk_about():
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command("methods"), env=environment(), stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 def test_a_folder_that_holds_a_run_is_refused_and_left_alone(trained, softpnet_here, home):

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from softpnet import SoftPNet, tasks
 from softpnet.cli.display import time_left
 from softpnet.cli.reproduce import Reproduce
 from softpnet.cli.table import Part, chosen_rows, show
@@ -22,6 +23,10 @@ from softpnet.experiments.pages import BEGIN, END, write_into
 from softpnet.experiments.reproduce import UNFINISHED, Processes, run_missing
 from softpnet.experiments.rows import ROWS, SEEDS, Row, Stated
 from softpnet.experiments.summary import compare, summarise
+from softpnet.storage import to_json
+from softpnet.training.environment import versions
+from softpnet.training.folder import CONFIG, RunFolder
+from softpnet.training.lock import hold
 
 SMALL = {"train": "16", "test": "8", "cached": "50"}
 SHORT = {"epochs": 1, "warmup_steps": 0}
@@ -31,7 +36,7 @@ OTHER = Row("other", "Other", "kand_logic", "pnet_sl", SMALL, SHORT)
 CEILING = Row("top", "Top", "kand_logic", "supervised", SMALL, SHORT)
 
 
-def record(folder, row, seed, concept, label, **changes):
+def record(folder, row, seed, concept, label, /, **changes):
     concepts = ("concept_accuracy", "concept_f1", "primitive_accuracy", "primitive_f1")
     test = {name: concept for name in concepts} | {"gap": label - concept, "collapse": 0.0}
     chosen = records.choices(row)
@@ -135,7 +140,7 @@ def test_methods_are_compared_on_the_same_seeds_with_a_confidence_interval(fille
 )
 def test_a_record_of_another_configuration_is_not_averaged(filled, changes, message):
     record(filled, ROW, 256, 0.9, 0.9, **changes)
-    with pytest.raises(InputError, match=rf"tiny-seed256.json was made with a different configuration \({message}"):
+    with pytest.raises(InputError, match=rf"tiny-seed256\.json .* made with a different configuration \({message}"):
         summarise([ROW], SEEDS, filled)
 
 
@@ -147,8 +152,43 @@ def test_records_that_all_are_of_another_configuration_than_the_row_are_noticed(
 
 def test_a_record_that_was_changed_by_hand_is_noticed(filled):
     record(filled, ROW, 256, 0.9, 0.9, configuration="0" * 64)
-    with pytest.raises(InputError, match=r"tiny-seed256.json was changed after it was made"):
+    with pytest.raises(InputError, match=r"tiny-seed256\.json .* changed after it was made"):
         summarise([ROW], SEEDS, filled)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "damaged"),
+        ("null", "no entry 'row' of the right kind"),
+        ("[]", "no entry 'row' of the right kind"),
+        ({"tests": None}, "no entry 'tests'"),
+        ({"versions": "today"}, "no entry 'versions'"),
+        ({"seconds_per_epoch": "1"}, "no entry 'seconds_per_epoch'"),
+        ({"seed": 128}, "it is the record of tiny, seed 128"),
+        ({"row": "other"}, "it is the record of other, seed 256"),
+        ({"interrupted": True}, "its run was not finished"),
+        ({"tests": {"test": {"label_accuracy": 7.5}}}, "test label_accuracy is 7.5"),
+        ({"tests": {"test": {"label_accuracy": True}}}, "test label_accuracy is True"),
+        ({"tests": {"test": {"label_accuracy": -0.5}}}, "test label_accuracy is -0.5"),
+        ({"tests": {"test": None}}, "test  is None"),
+        ({"tests": {"test": {"label_accuracy": 0.5}}}, "as for the other seeds"),
+    ],
+)
+def test_a_damaged_record_is_named_with_what_to_do(filled, content, message):
+    record(filled, ROW, 256, 0.9, 0.9, **(content if isinstance(content, dict) else {}))
+    path = records.record_path(filled, ROW, 256)
+    if isinstance(content, str):
+        path.write_text(content)
+    with pytest.raises(InputError, match=rf"{path.name} is not averaged with others: .*{message}.*; remove it, and"):
+        summarise([ROW], SEEDS, filled)
+
+
+def test_a_record_of_changed_code_is_marked_in_the_table(tmp_path):
+    for seed, commit in ((0, "0123456789abcdef"), (128, "0123456789abcdef+")):
+        record(tmp_path, ROW, seed, 0.9, 0.8, versions={"commit": commit})
+    shown = table.seed_table(summarise([ROW], SEEDS, tmp_path)).rows
+    assert [row[-1] for row in shown] == ["0123456789", "0123456789+"]
 
 
 def test_two_seeds_with_the_same_weights_are_noticed(filled):
@@ -169,6 +209,8 @@ def test_markdown_and_latex_hold_the_same_cells(filled):
     assert "| Tiny | 2 | 92.00 ± 2.00 (90.00) |" in table.markdown(text)
     assert r"Tiny & 2 & 92.00 $\pm$ 2.00 (90.00) &" in table.latex(text) and r"\bottomrule" in table.latex(text)
     assert r"95 \% interval" in table.latex(table.Text("", ["95 % interval"], []))
+    signs = table.latex(table.Text("", ["+1.50 (-0.25 to +3.00)", "k-best", "`softpnet train a_b --seed 0`"], []))
+    assert r"+1.50 ($-$0.25 to +3.00) & k-best & \texttt{softpnet train a\_b -{}-seed 0} \\" in signs
 
 
 def test_only_what_has_no_record_is_run_and_the_record_tells_all(tmp_path):
@@ -208,7 +250,7 @@ def test_a_record_that_does_not_fit_is_named_before_anything_is_run(tmp_path, mo
     monkeypatch.setattr(reproduce, "run_missing", lambda *given: started.append(given) or iter(()))
     (row,) = chosen_rows(["kand-softg"])
     record(tmp_path, row, SEEDS[-1], 0.9, 0.9, method="softg_k")
-    with pytest.raises(InputError, match=r"kand-softg-seed1152\.json was made with a different configuration"):
+    with pytest.raises(InputError, match=r"kand-softg-seed1152\.json .* made with a different configuration"):
         Reproduce(("kand-softg",), records=tmp_path).run()
     assert not started
 
@@ -221,6 +263,39 @@ def test_a_run_that_fails_is_named_and_does_not_keep_the_others_from_running(tmp
     ):
         done.extend(run_missing([broken, ROW], (0,), tmp_path, jobs=1))
     assert records.missing([broken, ROW], (0,), tmp_path) == [(broken, 0)]
+
+
+def test_a_record_that_cannot_be_written_does_not_keep_the_others_from_running(tmp_path):
+    records.record_path(tmp_path, ROW, 0).with_suffix(".json.part").mkdir()
+    with pytest.raises(TrainingError, match=r"1 of 2 runs failed:\n.*tiny-seed0\.json could not be written"):
+        list(run_missing([ROW], (0, 128), tmp_path, jobs=1))
+    assert records.missing([ROW], (0, 128), tmp_path) == [(ROW, 0)]
+
+
+def test_a_run_of_another_process_is_waited_for_and_not_run_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce, "PAUSE_S", 0.01)
+    monkeypatch.setattr(Processes, "run", lambda *given: pytest.fail("it was run again"))
+    folder = tmp_path / UNFINISHED / "tiny-seed0"
+    folder.mkdir(parents=True)
+    with ThreadPoolExecutor(1) as pool, pytest.warns(UserWarning, match=r"in use by process \d+ on .*; waiting for it"):
+        with hold(folder):
+            done = pool.submit(lambda: list(run_missing([ROW], (0,), tmp_path, jobs=1)))
+            time.sleep(0.1)
+            assert not done.done()
+            record(tmp_path, ROW, 0, 0.9, 0.8)  # by the other
+        assert done.result(10) == [(ROW, 0)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "stays"),
+    [({}, True), ({"versions": versions() | {"commit": "another"}}, False), ({"method": "pnet_sl"}, False)],
+)
+def test_a_run_that_was_cut_off_under_other_code_or_choices_is_begun_again(tmp_path, changes, stays):
+    model = SoftPNet(tasks.load(ROW.task, ROW.options), **ROW.settings)
+    with RunFolder.to_write(tmp_path / "run") as folder:
+        folder.write(CONFIG, to_json(model.config() | {"image_shape": [3, 28, 28]} | changes))
+    reproduce._forget_unlike(folder.path, ROW)
+    assert folder.path.exists() == stays
 
 
 def test_no_process_is_started_once_the_others_were_stopped():
@@ -290,6 +365,29 @@ def test_a_page_keeps_what_is_outside_its_marks(tmp_path):
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     write_into(page, "new\n")
     assert page.read_text() == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
-    page.write_text("no marks")
-    with pytest.raises(InputError, match="needs one line"):
+    for bad in ("no marks", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{END}\n{END}\n"):
+        page.write_text(bad)
+        with pytest.raises(InputError, match="needs one line"):
+            write_into(page, "new")
+        assert page.read_text() == bad
+    page.write_bytes(b"\xff")
+    with pytest.raises(InputError, match="not a text page"):
         write_into(page, "new")
+    with pytest.raises(InputError, match="there is no page"):
+        write_into(tmp_path / "none.md", "new")
+
+
+def test_a_page_that_cannot_take_the_tables_is_named_before_anything_is_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce, "run_missing", lambda *given: pytest.fail("it was run"))
+    with pytest.raises(InputError, match="there is no page"):
+        Reproduce(("kand-softg",), records=tmp_path, into=tmp_path / "none.md").run()
+
+
+def test_a_page_is_left_as_it_is_where_there_is_nothing_to_show(filled):
+    page = filled / "page.md"
+    page.write_text(f"{BEGIN}\nold\n{END}\n")
+    digits = Row("digits", "Digits", "mnist_evenodd")
+    record(filled, digits, 0, 0.9, 0.8)
+    with pytest.raises(InputError, match="nothing for the tables primitives"):
+        show([digits], SEEDS, filled, "terminal", page, ("primitives",))
+    assert page.read_text() == f"{BEGIN}\nold\n{END}\n"
