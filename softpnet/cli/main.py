@@ -12,6 +12,7 @@ from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 import tyro
 
 from softpnet.cli.check import Check
+from softpnet.cli.compare import Compare
 from softpnet.cli.evaluate import Evaluate
 from softpnet.cli.lists import Methods, Tasks
 from softpnet.cli.predict import Predict
@@ -23,6 +24,7 @@ from softpnet.errors import InputError, SoftPNetError
 COMMANDS = {
     "train": Train,
     "check": Check,
+    "compare": Compare,
     "evaluate": Evaluate,
     "predict": Predict,
     "reproduce": Reproduce,

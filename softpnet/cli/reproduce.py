@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tyro
 
 from softpnet.cli.display import count_up
 from softpnet.cli.table import chosen_rows, chosen_seeds, show
+from softpnet.errors import InputError, TrainingError
+
+if TYPE_CHECKING:
+    from softpnet.experiments.rows import Row
 
 FIGURES = "figures"
 
@@ -29,28 +35,39 @@ class Reproduce:
     """A Markdown page to put the tables into, between its two marks."""
 
     def run(self) -> int:
-        from contextlib import closing
-
-        from softpnet.errors import InputError
-        from softpnet.experiments.pages import around_marks
-        from softpnet.experiments.records import missing, read_records
-        from softpnet.experiments.reproduce import run_missing
-
-        rows, seeds = chosen_rows(self.what, beside=[FIGURES]), chosen_seeds(self.seeds)
-        if self.jobs < 1:
-            raise InputError(f"--jobs is {self.jobs}, expected at least 1")
-        if self.into is not None:
-            around_marks(self.into)  # what does not fit is named before hours have passed, this and the records
+        rows = chosen_rows(self.what, beside=[FIGURES])
         if rows:
-            for row in rows:
-                read_records(row, seeds, self.records)
-            total = len(missing(rows, seeds, self.records))
-            with closing(run_missing(rows, seeds, self.records, self.jobs)) as done:
-                count_up((f"{row.name}, seed {seed}" for row, seed in done), total)
-            show(rows, seeds, self.records, "terminal", self.into)
+            run_and_show(rows, chosen_seeds(self.seeds), self.records, self.jobs, self.into)
         if not self.what or {FIGURES, "all"} & set(self.what):
             from softpnet.experiments.figures import draw_all
 
             for path in draw_all(self.records / FIGURES):
                 print(f"drawn: {path}")
         return 0
+
+
+def run_and_show(rows: Sequence[Row], seeds: Sequence[int], records: Path, jobs: int, into: Path | None) -> None:
+    """Run what has no record yet and print the tables; where runs failed, those of the others, and then the error."""
+    from contextlib import closing
+
+    from softpnet.experiments.pages import around_marks
+    from softpnet.experiments.records import missing, read_records
+    from softpnet.experiments.reproduce import run_missing
+
+    if jobs < 1:
+        raise InputError(f"--jobs is {jobs}, expected at least 1")
+    # A page or a record that does not fit is named before hours have passed.
+    if into is not None:
+        around_marks(into)
+    for row in rows:
+        read_records(row, seeds, records)
+    left, failed = missing(rows, seeds, records), None
+    try:
+        with closing(run_missing(rows, seeds, records, jobs)) as done:
+            count_up((f"{row.name}, seed {seed}" for row, seed in done), len(left))
+    except TrainingError as error:
+        failed = error
+    if failed is None or len(missing(rows, seeds, records)) < len(rows) * len(seeds):
+        show(rows, seeds, records, "terminal", into)
+    if failed is not None:
+        raise failed

@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from softpnet.task import Task
 
 INTERRUPTED = 130
+Options = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE"), tyro.conf.UseAppendAction]
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Train:
     """Of every random stream."""
     method: str = "softpnet"
     """How to train (see `softpnet methods`)."""
-    option: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE"), tyro.conf.UseAppendAction] = ()
+    option: Options = ()
     """An option of the task, as in `--option support=train`; may be given several times."""
     out: Path | None = None
     """Folder for the run; a new one under runs/ unless given."""
@@ -51,10 +52,7 @@ class Train:
         from softpnet import tasks
 
         task = tasks.load(self.task, parse_options(self.option))
-        # Parsed once more, now that the task's own values are known: what was not given is the task's.
-        defaults = dataclasses.replace(self, settings=task.settings)
-        chosen = tyro.cli(Train, args=sys.argv[2:], default=defaults, prog="softpnet train")
-        return chosen.train(task)
+        return parse_again(self, task).train(task)
 
     def train(self, task: Task) -> int:
         from softpnet.cli.display import Display, show_metrics
@@ -96,6 +94,12 @@ class Train:
                 f"and the same command with --out {folder} --resume goes on"
             )
         return INTERRUPTED if model.interrupted else 0
+
+
+def parse_again(command: Any, task: Task) -> Any:
+    """The command with the task's own settings in place of those that were not given, now that the task is known."""
+    defaults = dataclasses.replace(command, settings=task.settings)
+    return tyro.cli(type(command), args=sys.argv[2:], default=defaults, prog=f"softpnet {sys.argv[1]}")
 
 
 def parse_options(given: tuple[str, ...]) -> dict[str, str]:

@@ -59,8 +59,7 @@ def read_records(row: Row, seeds: Sequence[int], records: Path) -> list[dict[str
                 found.append(_sound(read_json(path), row, seed))
                 _check_alike(found[0]["tests"], found[-1]["tests"])
             except InputError as error:
-                again = f"remove it, and `softpnet reproduce {row.name}` makes it again"
-                raise InputError(f"{path} is not averaged with others: {error}; {again}") from error
+                raise InputError(f"{path} is not averaged with others: {error}; remove it to make it again") from error
     weights = [_weights(record) for record in found]
     for at, each in enumerate(weights):
         if each in weights[:at]:
@@ -118,9 +117,8 @@ def choices(row: Row) -> dict[str, Any]:
     """What a run of this row, made now, would be made with."""
     task = tasks.load(row.task, row.options)
     model = SoftPNet(task, method=row.method, **row.settings)
-    origin = {"options": dict(row.options)}
     settings = dataclasses.asdict(model.settings)
-    return compared({"task": task.name, "method": row.method, "origin": origin, "settings": settings})
+    return compared({"task": task.name, "method": row.method, "origin": task.origin, "settings": settings})
 
 
 def compared(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,8 +129,14 @@ def compared(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     defaults = dataclasses.asdict(Settings())
     settings = {name: value for name, value in config["settings"].items() if value != defaults.get(name)}
-    options = (config["origin"] or {}).get("options")
-    return {"task": config["task"], "method": config["method"], "options": options, "settings": settings}
+    origin = config["origin"] or {}
+    return {
+        "task": config["task"],
+        "task file's sha256": origin.get("sha256"),
+        "method": config["method"],
+        "options": origin.get("options"),
+        "settings": settings,
+    }
 
 
 def _weights(record: dict[str, Any]) -> str:

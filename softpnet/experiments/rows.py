@@ -36,7 +36,8 @@ class Row:
         for name, value in self.options.items():
             words += ["--option", f"{name}={value}"]
         for name, value in self.settings.items():
-            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+            word = name.replace("_", "-")
+            words += [f"--no-{word}"] if value is False else [f"--{word}", *([] if value is True else [str(value)])]
         return words
 
 

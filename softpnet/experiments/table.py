@@ -35,7 +35,8 @@ def result_table(summaries: Sequence[Summary]) -> Text:
         more = [f"{summary.mean(metric):.2f}" if metric in summary.values else "" for metric in ("gap", "collapse")]
         seconds = statistics.fmean(record["seconds_per_epoch"] for record in summary.records)
         several = len(summary.seeds) > 1
-        farthest = ", ".join(f"{summary.farthest(metric):.2f}" for metric in (CONCEPT, LABEL) if several)
+        judged = [metric for metric in (CONCEPT, LABEL) if several and metric in summary.values]
+        farthest = ", ".join(f"{summary.farthest(metric):.2f}" for metric in judged)
         line = [summary.row.title, str(len(summary.seeds)), *cells, *more, f"{seconds:.1f}", farthest]
         lines.append([*line, _below_ceiling(summary, summaries)])
     head = ["run", "seeds", *METRICS.values(), "gap", "collapse", "s / epoch"]
@@ -68,7 +69,7 @@ def primitive_table(summaries: Sequence[Summary]) -> Text:
     lines = [
         [summary.row.title, *(_beside_paper(summary, metric) or _cell(summary, metric) for metric in PRIMITIVES)]
         for summary in summaries
-        if any(len(group.values) > 1 for group in tasks.load(summary.row.task).space.groups)
+        if any(len(group.values) > 1 for group in tasks.load(summary.row.task, summary.row.options).space.groups)
     ]
     return Text("By primitive, not by attribute; the paper's (difference)", ["run", *PRIMITIVES.values()], lines)
 

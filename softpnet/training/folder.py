@@ -159,19 +159,19 @@ def _read_manifest(path: Path) -> dict[str, list[str]] | None:
 
 def free_run_folder(parent: Path, name: str) -> Path:
     """`parent/name`, or the first free `parent/name-2`, `-3`, ..."""
-    plain = _plain(name)
+    plain = plain_name(name)
     candidates = [parent / plain] + [parent / f"{plain}-{i}" for i in range(2, 10_000)]
     return next(path for path in candidates if not path.exists())
 
 
 def last_run_folder(parent: Path, name: str) -> Path:
     """The newest of `parent/name`, `parent/name-2`, ...; `parent/name` if there is none."""
-    plain = _plain(name)
+    plain = plain_name(name)
     there = list(parent.iterdir()) if parent.is_dir() else []
     made = [path for path in there if re.fullmatch(rf"{re.escape(plain)}(-\d+)?", path.name)]
     return max(made, key=lambda path: path.stat().st_mtime, default=parent / plain)
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """The name as one folder's, whatever a task is called."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-100:]

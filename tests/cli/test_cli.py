@@ -260,6 +260,29 @@ def test_tasks_and_methods_are_listed_with_what_they_are(what, folder):
         assert re.search(rf"^{name} +{re.escape(folder.summary(name))}$", done.stdout, re.MULTILINE)
 
 
+# Comparing methods
+
+
+def test_methods_are_compared_on_a_task_of_one_s_own_and_what_changed_is_not_mixed(home, softpnet_here, monkeypatch):
+    (home / "compared").mkdir()
+    (home / "compared" / "my_rule.py").write_text(RULE)
+    monkeypatch.chdir(home / "compared")
+    given = ("compare", "my_rule.py", "--methods", "softpnet", "supervised", "--seeds", 2, "--epochs", 1)
+    code, out, error = softpnet_here(*given)
+    assert code == 0, error
+    records = sorted(path.name for path in Path("comparisons/two_bars").glob("*.json"))
+    assert records == [f"{method}-seed{seed}.json" for method in ("softpnet", "supervised") for seed in (0, 128)]
+    assert "softpnet train my_rule.py --method supervised --seed 0 --epochs 1" in out
+    assert re.search(r"│ softpnet +│ supervised +│ 2 +│ [+-]", out)
+    code, again, error = softpnet_here(*given)  # from the records
+    assert (code, again, error) == (0, out, "")
+    Path("my_rule.py").write_text(RULE + "\n# changed\n")
+    code, _, error = softpnet_here(*given)
+    assert_one_sentence(code, error, "softpnet-seed0.json", "task file's sha256", "remove it")
+    code, _, error = softpnet_here("compare", "my_rule.py", "--methods", "none", "--records", "other")
+    assert_one_sentence(code, error, "unknown method 'none'")
+
+
 # Checking a task
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from softpnet import SoftPNet, tasks
 from softpnet.cli.display import time_left
-from softpnet.cli.reproduce import Reproduce
+from softpnet.cli.reproduce import Reproduce, run_and_show
 from softpnet.cli.table import Part, chosen_rows, show
 from softpnet.errors import InputError, TrainingError
 from softpnet.experiments import records, reproduce, table
@@ -180,7 +180,7 @@ def test_a_damaged_record_is_named_with_what_to_do(filled, content, message):
     path = records.record_path(filled, ROW, 256)
     if isinstance(content, str):
         path.write_text(content)
-    with pytest.raises(InputError, match=rf"{path.name} is not averaged with others: .*{message}.*; remove it, and"):
+    with pytest.raises(InputError, match=rf"{path.name} is not averaged with others: .*{message}.*; remove it to"):
         summarise([ROW], SEEDS, filled)
 
 
@@ -255,14 +255,15 @@ def test_a_record_that_does_not_fit_is_named_before_anything_is_run(tmp_path, mo
     assert not started
 
 
-def test_a_run_that_fails_is_named_and_does_not_keep_the_others_from_running(tmp_path):
+def test_a_run_that_fails_is_named_and_does_not_keep_the_others_from_running(tmp_path, capsys):
     broken = Row("broken", "Broken", "kand_logic", settings={"epochs": 0})
-    done = []
     with pytest.raises(
         TrainingError, match=r"1 of 2 runs failed:\ntrain kand_logic --seed 0 --epochs 0 ended with 2: "
     ):
-        done.extend(run_missing([broken, ROW], (0,), tmp_path, jobs=1))
+        run_and_show([broken, ROW], (0,), tmp_path, 1, None)
     assert records.missing([broken, ROW], (0,), tmp_path) == [(broken, 0)]
+    shown = capsys.readouterr().out
+    assert "Tiny" in shown and "Broken" not in shown
 
 
 def test_a_record_that_cannot_be_written_does_not_keep_the_others_from_running(tmp_path):
@@ -351,6 +352,11 @@ def test_committed_records_fit_the_rows_they_are_shown_in():
             assert found["row"] == row.name and found["seed"] in SEEDS
             assert found["command"] == " ".join(["softpnet", *row.command(found["seed"])])
             assert not found["versions"]["commit"].endswith("+"), "measured on code that was not committed"
+
+
+def test_a_setting_that_is_switched_off_is_so_in_the_command_too():
+    words = Row("x", "X", "kand_logic", settings={"views": False, "epochs": 2}).command(0)
+    assert words == ["train", "kand_logic", "--seed", "0", "--no-views", "--epochs", "2"]
 
 
 def test_rows_have_names_of_their_own_and_methods_that_exist():

@@ -1,0 +1,54 @@
+"""`softpnet compare TASK ...`"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+
+from softpnet.cli.reproduce import run_and_show
+from softpnet.cli.table import chosen_seeds
+from softpnet.cli.train import Options, parse_again, parse_options
+from softpnet.settings import Settings
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Train a task with several methods and seeds, and print them beside each other. May be stopped, and goes on."""
+
+    task: tyro.conf.Positional[str]
+    """A built-in task (see `softpnet tasks`) or a Python file that defines `task`."""
+    methods: tuple[str, ...] = ("softpnet", "pnet_sl", "softg_k", "abduction_anchored", "supervised")
+    """Which (see `softpnet methods`); `supervised` is the ceiling, and needs the true concepts."""
+    seeds: int = 3
+    """How many of the ten seeds 0, 128, ..., 1152."""
+    jobs: int = 2
+    """Processes side by side, one thread each."""
+    option: Options = ()
+    """An option of the task, as in `--option support=train`; may be given several times."""
+    records: Path | None = None
+    """Folder of the records, one JSON file per method and seed; comparisons/NAME-OF-TASK unless given."""
+    into: Path | None = None
+    """A Markdown page to put the tables into, between its two marks."""
+    settings: tyro.conf.OmitArgPrefixes[Settings] = field(default_factory=Settings)
+
+    def run(self) -> int:
+        from softpnet import methods, tasks
+        from softpnet.experiments.rows import Row
+        from softpnet.training.folder import plain_name
+
+        for method in self.methods:
+            methods.find(method)
+        options = parse_options(self.option)
+        task = tasks.load(self.task, options)
+        chosen = parse_again(self, task)
+        defaults = dataclasses.asdict(task.settings)
+        changed = {
+            name: value for name, value in dataclasses.asdict(chosen.settings).items() if value != defaults[name]
+        }
+        rows = [Row(method, method, self.task, method, options, changed) for method in dict.fromkeys(self.methods)]
+        folder = self.records or Path("comparisons") / plain_name(task.name)
+        run_and_show(rows, chosen_seeds(self.seeds), folder, self.jobs, self.into)
+        return 0
