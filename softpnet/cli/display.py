@@ -30,6 +30,10 @@ SHORT = {
 }
 
 
+SUSPICIOUS_GAP = 0.1
+"""Label minus concept accuracy above this is remarked upon."""
+
+
 class Display:
     """A progress line on a terminal; silent elsewhere."""
 
@@ -109,4 +113,12 @@ def show_metrics(task: Task, metrics: dict[str, dict[str, float]], folder: Path)
         shown = (f"{100 * values[name]:.2f}" if name in values else "" for values in metrics.values())
         table.add_row(name.replace("_", " "), *shown)
     Console().print(table)
+    widest = max((values.get("gap", 0.0) for values in metrics.values()), default=0.0)
+    if widest > SUSPICIOUS_GAP:
+        print(
+            f"labels are right more often than concepts, by {100 * widest:.1f} points: the mark of a reasoning shortcut"
+            '; see "When concepts stay wrong" in docs/your-own-task.md'
+        )
     print(f"run folder: {folder}")
+    for picture in sorted(folder.glob("*.png")):
+        print(f"picture: {picture}")

@@ -1,4 +1,4 @@
-"""`softpnet table [table1|table2|all|ROW...]`"""
+"""`softpnet table [table1|table2|short|all|ROW...]`"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from softpnet.experiments.rows import Row
 
 Form = Literal["terminal", "markdown", "latex"]
-Part = Literal["results", "paper", "primitives", "sets", "pairs", "commands", "seeds"]
+Part = Literal["overview", "results", "paper", "primitives", "sets", "pairs", "commands", "seeds", "left"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class ResultTable:
     """Print the records: mean, deviation and lowest seed, beside the paper's figures, and methods compared in pairs."""
 
     what: tyro.conf.Positional[tuple[str, ...]] = ()
-    """table1 (methods), table2 (ablations), all, or names of rows; all unless given."""
+    """table1 (methods), table2 (ablations), short (the README's), all, or names of rows; all unless given."""
     seeds: int = 10
     """How many of the ten seeds 0, 128, ..., 1152."""
     records: Path = Path("results")
@@ -75,14 +75,18 @@ def show(
     summaries = summarise(rows, seeds, records)
     if not summaries:
         raise InputError(f"{records} has no record of these rows; `softpnet reproduce` makes them")
-    made = (make(summaries) for name, make in table.TABLES.items() if name in only or not only)
-    shown = [text for text in made if text.rows]
+    made = {name: make(summaries) for name, make in table.TABLES.items() if name in only or not only}
+    if "left" in only or not only:
+        made["left"] = table.left_table(summaries, rows, len(seeds))
+    shown = [text for text in made.values() if text.rows]
     if not shown:
         raise InputError(f"the records of these rows have nothing for the tables {', '.join(only)}")
     console = Console(width=None if sys.stdout.isatty() else 220)
     for text in shown:
         if form == "terminal":
-            drawn = Table(*text.head, title=text.title)
+            drawn = Table(title=text.title)
+            for head in text.head:
+                drawn.add_column(head, overflow="fold")  # on a narrow terminal no digit is lost
             for line in text.rows:
                 drawn.add_row(*line)
             console.print(drawn)

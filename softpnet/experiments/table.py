@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from softpnet import tasks
-from softpnet.experiments.rows import CEILING, OURS
+from softpnet.experiments.rows import CEILING, OURS, Row
 from softpnet.experiments.summary import Comparison, Summary, compare, differences, other_test_sets
 
 CONCEPT, LABEL = "concept_accuracy", "label_accuracy"
@@ -25,6 +25,25 @@ class Text(NamedTuple):
     title: str
     head: list[str]
     rows: list[list[str]]
+
+
+def overview_table(summaries: Sequence[Summary]) -> Text:
+    """A line per row with what a first look needs."""
+    lines = []
+    for summary in summaries:
+        stated = [summary.row.paper[metric].mean for metric in (CONCEPT, LABEL) if metric in summary.row.paper]
+        cells = [_cell(summary, metric) for metric in (CONCEPT, LABEL)]
+        paper = ", ".join(f"{mean:.2f}" for mean in stated)
+        lines.append([summary.row.title, str(len(summary.seeds)), *cells, paper, _below_ceiling(summary, summaries)])
+    head = ["run", "seeds", METRICS[CONCEPT], METRICS[LABEL], "the paper's: concept, label", BELOW]
+    return Text("Overview, percent: mean ± deviation (lowest seed)", head, lines)
+
+
+def left_table(summaries: Sequence[Summary], rows: Sequence[Row], seeds: int) -> Text:
+    """A line per row that has not all of its seeds yet."""
+    there = {summary.row.name: len(summary.seeds) for summary in summaries}
+    lines = [[row.title, row.name, str(there.get(row.name, 0))] for row in rows if there.get(row.name, 0) < seeds]
+    return Text(f"Rows with fewer than {seeds} seeds: still to be run", ["run", "row", "seeds"], lines)
 
 
 def result_table(summaries: Sequence[Summary]) -> Text:
@@ -117,6 +136,7 @@ def comparison_table(summaries: Sequence[Summary]) -> Text:
 
 
 TABLES = {
+    "overview": overview_table,
     "results": result_table,
     "paper": paper_table,
     "primitives": primitive_table,

@@ -1,4 +1,4 @@
-"""Supervised: the same encoder trained on the true concepts, the limit that any method can reach."""
+"""Supervised: the same encoder trained on the true concepts, the ceiling that others are held against."""
 
 from __future__ import annotations
 

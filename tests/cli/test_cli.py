@@ -219,7 +219,7 @@ def test_help_names_every_command_and_every_setting(helps):
 @pytest.mark.parametrize(
     "arguments, parts",
     [
-        (["reproduce", "table3"], ["unknown row 'table3'", "there are figures, all, table1, table2, evenodd"]),
+        (["reproduce", "table3"], ["unknown row 'table3'", "there are figures, all, table1, table2, short, evenodd"]),
         (["reproduce", "table1", "--jobs", "0"], ["--jobs is 0, expected at least 1"]),
         (["table", "--seeds", "11"], ["--seeds is 11, expected 1 to 10"]),
         (["table"], ["results has no record of these rows", "softpnet reproduce"]),
@@ -527,6 +527,15 @@ def test_test_sets_with_and_without_true_concepts_are_shown_together(trained, ca
     )
     shown = printed(capfd.readouterr().out, ["concept_accuracy", "label_accuracy"])
     assert shown == {"concept_accuracy": ["25.00"], "label_accuracy": ["50.00", "75.00"]}
+
+
+@pytest.mark.parametrize("gap, remarked", [(0.21, True), (-0.21, False), (None, False)])
+def test_labels_that_are_read_better_than_concepts_are_remarked_upon(trained, capfd, gap, remarked):
+    task = SoftPNet.load(trained[0], task=tasks.load(str(trained[0].parent / "my_rule.py"))).task
+    show_metrics(task, {"test": {"label_accuracy": 0.5} | ({} if gap is None else {"gap": gap})}, trained[0])
+    shown = capfd.readouterr().out
+    assert ("by 21.0 points: the mark of a reasoning shortcut" in shown) == remarked
+    assert "When concepts stay wrong" in (Path(__file__).parents[2] / "docs/your-own-task.md").read_text()
 
 
 def test_names_are_shown_as_they_are_though_they_look_like_markup(trained, capfd):

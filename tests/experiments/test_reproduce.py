@@ -22,6 +22,7 @@ from softpnet.experiments import records, reproduce, table
 from softpnet.experiments.pages import BEGIN, END, write_into
 from softpnet.experiments.reproduce import UNFINISHED, Processes, run_missing
 from softpnet.experiments.rows import ROWS, SEEDS, Row, Stated
+from softpnet.experiments.rows import SHORT as SHORT_ROWS
 from softpnet.experiments.summary import compare, summarise
 from softpnet.storage import to_json
 from softpnet.training.environment import versions
@@ -87,6 +88,19 @@ def test_the_ceiling_is_that_of_the_same_seeds(filled):
     assert table.result_table(summarise([ROW, CEILING], SEEDS, filled)).rows[0][-1] == "5.00, 13.00"
 
 
+def test_the_overview_has_what_a_first_look_needs(filled):
+    ours, other, top = table.overview_table(summarise([ROW, OTHER, CEILING], SEEDS, filled)).rows
+    assert ours == ["Tiny", "2", "92.00 ± 2.00 (90.00)", "82.00 ± 3.00 (79.00)", "90.00, 80.50", "5.00, 13.00"]
+    assert other[-2:] == ["", "13.00, 13.00"] and top[-2:] == ["", ""]
+
+
+def test_rows_that_lack_seeds_are_named_though_they_have_none(filled):
+    record(filled, OTHER, 256, 0.9, 0.9)
+    none = Row("none", "None yet", "kand_logic")
+    summaries = summarise([ROW, OTHER, none], SEEDS[:3], filled)
+    assert table.left_table(summaries, [ROW, OTHER, none], 3).rows == [["Tiny", "tiny", "2"], ["None yet", "none", "0"]]
+
+
 def test_a_single_seed_has_no_deviation(tmp_path):
     record(tmp_path, ROW, 0, 0.9, 0.8)
     summaries = summarise([ROW], SEEDS, tmp_path)
@@ -103,7 +117,7 @@ def test_concepts_that_are_attributes_are_counted_by_primitive_too(filled):
 
 
 def test_some_of_the_tables_can_be_asked_for_by_name(filled, capsys):
-    assert get_args(Part) == tuple(table.TABLES)
+    assert get_args(Part) == (*table.TABLES, "left")
     show([ROW, OTHER], SEEDS, filled, "markdown", None, ("pairs",))
     assert capsys.readouterr().out.startswith("**Difference on the same seeds")
     show([OTHER], SEEDS, filled, "markdown", None, ("paper", "seeds"))  # the paper has nothing of it
@@ -362,7 +376,7 @@ def test_a_setting_that_is_switched_off_is_so_in_the_command_too():
 def test_rows_have_names_of_their_own_and_methods_that_exist():
     from softpnet import methods, tasks
 
-    assert len({row.name for row in ROWS}) == len(ROWS)
+    assert len({row.name for row in ROWS}) == len(ROWS) and {row.name for row in ROWS} >= SHORT_ROWS
     assert {row.method for row in ROWS} == set(methods.names()) and {row.task for row in ROWS} == set(tasks.names())
 
 
