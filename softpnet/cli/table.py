@@ -78,7 +78,7 @@ def show(
     made = {name: make(summaries) for name, make in table.TABLES.items() if name in only or not only}
     if "left" in only or not only:
         made["left"] = table.left_table(summaries, rows, len(seeds))
-    shown = [text for text in made.values() if text.rows]
+    shown = [table.without_empty_columns(text) for text in made.values() if text.rows]
     if not shown:
         raise InputError(f"the records of these rows have nothing for the tables {', '.join(only)}")
     console = Console(width=None if sys.stdout.isatty() else 220)

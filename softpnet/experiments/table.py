@@ -27,6 +27,12 @@ class Text(NamedTuple):
     rows: list[list[str]]
 
 
+def without_empty_columns(table: Text) -> Text:
+    """A task of one's own has no figure in the paper, and may have no ceiling."""
+    kept = [at for at in range(len(table.head)) if any(row[at] for row in table.rows)]
+    return Text(table.title, [table.head[at] for at in kept], [[row[at] for at in kept] for row in table.rows])
+
+
 def overview_table(summaries: Sequence[Summary]) -> Text:
     """A line per row with what a first look needs."""
     lines = []

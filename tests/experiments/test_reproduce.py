@@ -94,6 +94,11 @@ def test_the_overview_has_what_a_first_look_needs(filled):
     assert other[-2:] == ["", "13.00, 13.00"] and top[-2:] == ["", ""]
 
 
+def test_columns_that_say_nothing_are_left_out(filled, capsys):
+    show([OTHER], SEEDS, filled, "markdown", None, ("overview",))
+    assert "| run | seeds | concept | label |\n" in capsys.readouterr().out
+
+
 def test_rows_that_lack_seeds_are_named_though_they_have_none(filled):
     record(filled, OTHER, 256, 0.9, 0.9)
     none = Row("none", "None yet", "kand_logic")
