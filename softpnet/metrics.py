@@ -49,6 +49,8 @@ def _label_f1(predicted: Tensor, true: Tensor) -> float:
 def _f1(predicted: Tensor, true: Tensor, classes: list[int]) -> float:
     from sklearn.metrics import f1_score
 
+    if not classes:
+        return 0.0
     return float(f1_score(true.flatten(), predicted.flatten(), labels=classes, average="macro", zero_division=0))
 
 

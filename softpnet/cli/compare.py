@@ -8,9 +8,10 @@ from pathlib import Path
 
 import tyro
 
+from softpnet.cli.options import Options, parse_again, parse_options
 from softpnet.cli.reproduce import run_and_show
 from softpnet.cli.table import chosen_seeds
-from softpnet.cli.train import Options, parse_again, parse_options
+from softpnet.errors import InputError
 from softpnet.settings import Settings
 
 
@@ -36,9 +37,11 @@ class Compare:
 
     def run(self) -> int:
         from softpnet import methods, tasks
-        from softpnet.experiments.rows import Row
+        from softpnet.experiments.rows import OURS, Row
         from softpnet.training.folder import plain_name
 
+        if not self.methods:
+            raise InputError(f"--methods names none; there are {', '.join(methods.names())}")
         for method in self.methods:
             methods.find(method)
         options = parse_options(self.option)
@@ -48,7 +51,10 @@ class Compare:
         changed = {
             name: value for name, value in dataclasses.asdict(chosen.settings).items() if value != defaults[name]
         }
-        rows = [Row(method, method, self.task, method, options, changed) for method in dict.fromkeys(self.methods)]
+        ours_first = sorted(
+            dict.fromkeys(self.methods), key=lambda method: method != OURS
+        )  # compared with all after it
+        rows = [Row(method, method, self.task, method, options, changed) for method in ours_first]
         folder = self.records or Path("comparisons") / plain_name(task.name)
         run_and_show(rows, chosen_seeds(self.seeds), folder, self.jobs, self.into)
         return 0

@@ -113,12 +113,12 @@ def show_metrics(task: Task, metrics: dict[str, dict[str, float]], folder: Path)
         shown = (f"{100 * values[name]:.2f}" if name in values else "" for values in metrics.values())
         table.add_row(name.replace("_", " "), *shown)
     Console().print(table)
-    widest = max((values.get("gap", 0.0) for values in metrics.values()), default=0.0)
-    if widest > SUSPICIOUS_GAP:
-        print(
-            f"labels are right more often than concepts, by {100 * widest:.1f} points: the mark of a reasoning shortcut"
-            '; see "When concepts stay wrong" in docs/your-own-task.md'
-        )
+    for split, values in metrics.items():
+        if values.get("gap", 0.0) > SUSPICIOUS_GAP:
+            print(
+                f"{split}: labels are right more often than concepts, by {100 * values['gap']:.1f} points. Unless "
+                'labels are at chance, that is a reasoning shortcut; see "When concepts stay wrong" in docs/your-own-task.md'
+            )
     print(f"run folder: {folder}")
-    for picture in sorted(folder.glob("*.png")):
+    for picture in sorted(folder.glob("learned*.png")):
         print(f"picture: {picture}")

@@ -66,6 +66,7 @@ def show(
 ) -> None:
     """Print the tables, and put them into a page."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from softpnet.experiments import table
@@ -88,7 +89,7 @@ def show(
             for head in text.head:
                 drawn.add_column(head, overflow="fold")  # on a narrow terminal no digit is lost
             for line in text.rows:
-                drawn.add_row(*line)
+                drawn.add_row(*map(escape, line))
             console.print(drawn)
         else:
             print(table.markdown(text) if form == "markdown" else table.latex(text))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import tyro
 
-from softpnet.errors import InputError
+from softpnet.cli.options import Options, parse_again, parse_options
 from softpnet.settings import Hardware, Settings
 
 if TYPE_CHECKING:
     from softpnet.task import Task
 
 INTERRUPTED = 130
-Options = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE"), tyro.conf.UseAppendAction]
 
 
 @dataclass(frozen=True)
@@ -94,17 +92,3 @@ class Train:
                 f"and the same command with --out {folder} --resume goes on"
             )
         return INTERRUPTED if model.interrupted else 0
-
-
-def parse_again(command: Any, task: Task) -> Any:
-    """The command with the task's own settings in place of those that were not given, now that the task is known."""
-    defaults = dataclasses.replace(command, settings=task.settings)
-    return tyro.cli(type(command), args=sys.argv[2:], default=defaults, prog=f"softpnet {sys.argv[1]}")
-
-
-def parse_options(given: tuple[str, ...]) -> dict[str, str]:
-    """`("support=train",)` -> `{"support": "train"}`."""
-    for text in given:
-        if "=" not in text:
-            raise InputError(f"option {text!r} is not of the form NAME=VALUE, as in --option support=train")
-    return dict(text.split("=", 1) for text in given)

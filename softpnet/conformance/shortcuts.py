@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from softpnet import rule
+from softpnet.concepts import ConceptSpace
 from softpnet.conformance.report import count
 from softpnet.conformance.subject import NotApplicable, Subject
 
@@ -32,25 +33,34 @@ def values_are_told_apart(subject: Subject) -> str:
     except NotApplicable:
         pass
     labels = task.label(rows.clone())
-    tried = list(islice(_exchanges(subject, rows), PAIRS))
-    same = [names for names, exchanged in tried if torch.equal(task.label(exchanged), labels)]
+    if (labels == labels[0]).all():
+        raise NotApplicable(f"all of {len(rows):,} assignments have the same label, so that nothing can be seen")
+    tried, same = 0, []
+    for names, exchanged in islice(_exchanges(task.space, rows), PAIRS):
+        tried += 1
+        if torch.equal(task.label(exchanged), labels):
+            same.append(names)
+    seen = f"on {len(rows):,} assignments" + (f", and more than {PAIRS} were not tried" if tried == PAIRS else "")
     if not same:
-        return f"none of {count(len(tried), 'exchange')} of two values keeps all labels"
+        return f"each of {count(tried, 'exchange')} of two values changes some label ({seen})"
     named = ", ".join(same[:NAMED]) + (", ..." if len(same) > NAMED else "")
     return (
-        f"{len(same)} of {count(len(tried), 'exchange')} of two values change no label: {named}; "
+        f"{len(same)} of {count(tried, 'exchange')} of two values change no label ({seen}): {named}; "
         "only the anchors tell these apart"
     )
 
 
-def _exchanges(subject: Subject, rows: Tensor) -> Iterator[tuple[str, Tensor]]:
+def _exchanges(space: ConceptSpace, rows: Tensor) -> Iterator[tuple[str, Tensor]]:
     """Two values of an attribute in words, and the rows `[M, k]` with the two exchanged in all slots of the group."""
-    parts = subject.task.space.split(rows)
-    for at, group in enumerate(subject.task.space.groups):
+    parts = space.split(rows)
+    for at, group in enumerate(space.groups):
         for attribute, names in enumerate(group.value_names):
+            where = (f"{group.name} " if len(space.groups) > 1 else "") + (
+                f"attribute {attribute}: " if len(group.values) > 1 else ""
+            )
             for one, other in combinations(range(len(names)), 2):
                 part = parts[at].clone()  # [M, n_g, a]
                 seen = parts[at][..., attribute]
                 part[..., attribute] = torch.where(seen == one, other, torch.where(seen == other, one, seen))
                 exchanged = [*parts[:at], part, *parts[at + 1 :]]
-                yield f"{names[one]} and {names[other]}", torch.cat([each.flatten(1) for each in exchanged], dim=1)
+                yield f"{where}{names[one]} and {names[other]}", torch.cat([e.flatten(1) for e in exchanged], dim=1)

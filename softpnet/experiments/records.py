@@ -52,14 +52,20 @@ def configuration(config: Mapping[str, Any]) -> str:
 def read_records(row: Row, seeds: Sequence[int], records: Path) -> list[dict[str, Any]]:
     """The records of a row, in the order of the seeds; raises where they are not the row's or cannot be averaged."""
     found: list[dict[str, Any]] = []
-    for seed in seeds:
-        path = record_path(records, row, seed)
-        if path.exists():
-            try:
-                found.append(_sound(read_json(path), row, seed))
-                _check_alike(found[0]["tests"], found[-1]["tests"])
-            except InputError as error:
-                raise InputError(f"{path} is not averaged with others: {error}; remove it to make it again") from error
+    unfit: list[str] = []
+    paths = {seed: record_path(records, row, seed) for seed in seeds}
+    there = {seed: path for seed, path in paths.items() if path.exists()}
+    chosen = choices(row) if there else {}
+    for seed, path in there.items():
+        try:
+            record = _sound(read_json(path), row, seed, chosen)
+            _check_alike([record, *found])
+            found.append(record)
+        except InputError as error:
+            unfit.append(f"{path} is not averaged with others: {error}")
+    if unfit:
+        more = f", and so for {len(unfit) - 1} more of {row.name}" if unfit[1:] else ""
+        raise InputError(f"{unfit[0]}; remove it to make it again, or name another folder (--records){more}")
     weights = [_weights(record) for record in found]
     for at, each in enumerate(weights):
         if each in weights[:at]:
@@ -83,34 +89,36 @@ ENTRIES: dict[str, type | tuple[type, ...]] = {
 """What a record must have for the tables, and of what kind."""
 
 
-def _sound(record: Any, row: Row, seed: int) -> dict[str, Any]:
+def _sound(record: Any, row: Row, seed: int, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """The record, if it is one of a finished run of this row and seed, with numbers that can be."""
     for name, kind in ENTRIES.items():
         if not isinstance(record, dict) or not isinstance(record.get(name), kind):
             raise InputError(f"it is damaged, since it has no entry {name!r} of the right kind")
+    if not isinstance(record["versions"].get("commit"), str) or not all(isinstance(e, dict) for e in record["curve"]):
+        raise InputError("it is damaged, since its versions or its curve are not what a run writes")
     if (record["row"], record["seed"]) != (row.name, seed):
         raise InputError(f"it is the record of {record['row']}, seed {record['seed']}")
     if record.get("interrupted"):
         raise InputError("its run was not finished")
     if record.get("configuration", configuration(record)) != configuration(record):
         raise InputError("it was changed after it was made, since its configuration's sha256 is another one")
-    for name, expected in choices(row).items():
+    for name, expected in chosen.items():
         made = compared(record)[name]
         if made != expected:
             raise InputError(f"it was made with a different configuration ({name} {made}, expected {expected})")
     for test, metrics in record["tests"].items():
-        for metric, value in metrics.items() if isinstance(metrics, dict) else [("", metrics)]:
+        for metric, value in metrics.items() if isinstance(metrics, dict) else [("metrics", metrics)]:
             lowest = -1 if metric == "gap" else 0
             if type(value) not in (int, float) or not lowest <= value <= 1:
-                raise InputError(f"it is damaged, since {test} {metric} is {value!r}")
+                raise InputError(f"it is damaged, since {metric} on {test!r} is {value!r}")
     return record
 
 
-def _check_alike(first: Mapping[str, Any], tests: Mapping[str, Any]) -> None:
-    """Raise where the test sets, or what was measured on them, are not those of the first seed."""
-    names, expected = ({test: sorted(metrics) for test, metrics in each.items()} for each in (tests, first))
-    if names != expected or not expected:
-        raise InputError(f"it holds {names}, expected {expected} as for the other seeds")
+def _check_alike(records: Sequence[Mapping[str, Any]]) -> None:
+    """Raise where the first was not judged on the test sets, and by the metrics, of the others."""
+    judged = [{test: sorted(metrics) for test, metrics in record["tests"].items()} for record in records]
+    if not judged[0] or judged[0] != judged[-1]:
+        raise InputError(f"it holds the test sets and metrics {judged[0]}, the other seeds {judged[-1]}")
 
 
 def choices(row: Row) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from softpnet.experiments.records import choices, compared, missing, record_path
 from softpnet.experiments.rows import Row
 from softpnet.training.environment import differences, versions
 from softpnet.training.folder import CONFIG, RunFolder
-from softpnet.training.lock import holder
+from softpnet.training.lock import InUseError, hold, holder
 from softpnet.training.run import read_config
 
 UNFINISHED = "unfinished"
@@ -96,31 +96,45 @@ def run_missing(
 
 def _run(row: Row, seed: int, records: Path, processes: Processes) -> None:
     """Make the record, unless another process has made it; one that is at work on it is waited for."""
-    folder, record = records / UNFINISHED / f"{row.name}-seed{seed}", record_path(records, row, seed)
-    command = [sys.executable, "-m", "softpnet.cli.main", *row.command(seed)]
-    waited_for = None
-    while not record.exists():
-        other = holder(folder)
+    unfinished, name = records / UNFINISHED, f"{row.name}-seed{seed}"
+    unfinished.mkdir(exist_ok=True)
+    warned = False
+    while not record_path(records, row, seed).exists():
+        try:
+            with hold(unfinished, f"{name}.lock"):  # from before the run until its record is there
+                other = holder(unfinished / name)  # a run whose `reproduce` was killed goes on without it
+                if other is None and not record_path(records, row, seed).exists():
+                    _make(row, seed, unfinished / name, records, processes)
+        except InUseError as error:
+            other = error.holder
         if other is not None:
-            if other != waited_for:
-                warnings.warn(f"{folder} is in use by {other}; waiting for it", stacklevel=2)
-            waited_for = other
+            if not warned:
+                warnings.warn(f"{unfinished / name} is in use by {other}; waiting for it", stacklevel=2)
+            warned = True
             processes.pause()
-            continue
-        _forget_unlike(folder, row)
-        code, said = processes.run([*command, "--out", str(folder), "--resume", "--threads", "1", "--no-pictures"])
-        if code == 0:
-            sys.stderr.write(said)
-            write_record(row, seed, folder, records)
-            shutil.rmtree(folder, ignore_errors=True)
-        elif holder(folder) is None and not record.exists():
-            raise TrainingError(f"{' '.join(row.command(seed))} ended with {code}: {said[-2000:].strip()}")
+
+
+def _make(row: Row, seed: int, folder: Path, records: Path, processes: Processes) -> None:
+    """Run to the end, from the last checkpoint where there is one, and make the record."""
+    _forget_unlike(folder, row)
+    command = [sys.executable, "-m", "softpnet.cli.main", *row.command(seed)]
+    code, said = processes.run([*command, "--out", str(folder), "--resume", "--threads", "1", "--no-pictures"])
+    if code != 0:
+        raise TrainingError(f"{' '.join(row.command(seed))} ended with {code}: {said[-2000:].strip()}")
+    write_record(row, seed, folder, records)
+    shutil.rmtree(folder)
+    if said:
+        warnings.warn(f"{' '.join(row.command(seed))}: {said.strip()}", stacklevel=2)
 
 
 def _forget_unlike(folder: Path, row: Row) -> None:
     """Remove a run that was cut off under another commit, other versions or other choices: a record is of one code."""
     run = RunFolder(folder)
-    if CONFIG in run:
-        config = read_config(run)
-        if compared(config) != choices(row) or differences(config.get("versions", {}), versions()):
-            shutil.rmtree(folder)
+    if CONFIG not in run:
+        return
+    config, now = read_config(run), versions()
+    then = config.get("versions", {}) | {"platform": now["platform"]}  # another kernel computes the same
+    unlike = differences(compared(config), choices(row)) + differences(then, now)
+    if unlike:
+        warnings.warn(f"the run in {folder} is begun again, since {'; '.join(unlike)}", stacklevel=2)
+        shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""Supervised, read by prototypes: the limit of the methods that read by prototypes of the anchors."""
+"""Supervised, read by prototypes: the ceiling of the methods that read by prototypes of the anchors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from softpnet.methods.prototypical import Prototypical
 class Method(Prototypical):
     """A second ceiling (not in the paper): Soft-PNet with the true concepts in place of its target.
 
-    What lies between this one and `supervised` is the price of reading by prototypes; what lies between Soft-PNet and
-    this one is that of not knowing the concepts.
+    What lies between this one and `supervised` is the price of reading by prototypes, with the loss and the start that
+    belong to it; what lies between Soft-PNet and this one is that of not knowing the concepts.
     """
 
     columns = ("loss_proto", "loss_concepts", "weight")

@@ -19,12 +19,12 @@ NAMED_WITHIN_S = 2.0  # from taking the lock to having written one's name into i
 
 
 @contextmanager
-def hold(folder: Path) -> Iterator[None]:
-    """Own the folder while inside; whoever else asks is told the owner's process id and host.
+def hold(folder: Path, name: str = LOCK) -> Iterator[None]:
+    """Own the folder, or what the name stands for in it, while inside; whoever else asks is told process id and host.
 
     The system gives the lock up when its holder ends, however it ends, so a crash leaves nothing to clear by hand.
     """
-    path = folder / LOCK
+    path = folder / name
     handle = _locked(path)
     try:
         _sign(handle, path)
@@ -38,14 +38,21 @@ def hold(folder: Path) -> Iterator[None]:
 
 
 def holder(folder: Path) -> str | None:
-    """Who owns the folder at the moment, in words; None if nobody does."""
-    if not (folder / LOCK).exists():
+    """Who owns the folder at the moment, in words; None if nobody does. Nothing is made or changed by asking."""
+    import fcntl
+
+    path = folder / LOCK
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
         return None
     try:
-        with hold(folder):  # the system knows whether a lock that is there is still held
-            return None
-    except InUseError as error:
-        return error.holder
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _signature(path)
+    finally:
+        os.close(handle)
+    return None
 
 
 class InUseError(InputError):

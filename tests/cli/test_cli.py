@@ -267,7 +267,7 @@ def test_methods_are_compared_on_a_task_of_one_s_own_and_what_changed_is_not_mix
     (home / "compared").mkdir()
     (home / "compared" / "my_rule.py").write_text(RULE)
     monkeypatch.chdir(home / "compared")
-    given = ("compare", "my_rule.py", "--methods", "softpnet", "supervised", "--seeds", 2, "--epochs", 1)
+    given = ("compare", "my_rule.py", "--methods", "supervised", "softpnet", "--seeds", 2, "--epochs", 1)
     code, out, error = softpnet_here(*given)
     assert code == 0, error
     records = sorted(path.name for path in Path("comparisons/two_bars").glob("*.json"))
@@ -534,7 +534,8 @@ def test_labels_that_are_read_better_than_concepts_are_remarked_upon(trained, ca
     task = SoftPNet.load(trained[0], task=tasks.load(str(trained[0].parent / "my_rule.py"))).task
     show_metrics(task, {"test": {"label_accuracy": 0.5} | ({} if gap is None else {"gap": gap})}, trained[0])
     shown = capfd.readouterr().out
-    assert ("by 21.0 points: the mark of a reasoning shortcut" in shown) == remarked
+    assert ("test: labels are right more often than concepts, by 21.0 points" in shown) == remarked
+    assert f"picture: {trained[0] / 'learned.png'}" in shown
     assert "When concepts stay wrong" in (Path(__file__).parents[2] / "docs/your-own-task.md").read_text()
 
 

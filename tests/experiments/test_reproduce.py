@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import math
+import re
 import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import get_args
 
@@ -183,15 +185,18 @@ def test_a_record_that_was_changed_by_hand_is_noticed(filled):
         ("[]", "no entry 'row' of the right kind"),
         ({"tests": None}, "no entry 'tests'"),
         ({"versions": "today"}, "no entry 'versions'"),
+        ({"versions": {}}, "its versions or its curve"),
+        ({"curve": [1]}, "its versions or its curve"),
+        ({"tests": {}}, "the other seeds"),
         ({"seconds_per_epoch": "1"}, "no entry 'seconds_per_epoch'"),
         ({"seed": 128}, "it is the record of tiny, seed 128"),
         ({"row": "other"}, "it is the record of other, seed 256"),
         ({"interrupted": True}, "its run was not finished"),
-        ({"tests": {"test": {"label_accuracy": 7.5}}}, "test label_accuracy is 7.5"),
-        ({"tests": {"test": {"label_accuracy": True}}}, "test label_accuracy is True"),
-        ({"tests": {"test": {"label_accuracy": -0.5}}}, "test label_accuracy is -0.5"),
-        ({"tests": {"test": None}}, "test  is None"),
-        ({"tests": {"test": {"label_accuracy": 0.5}}}, "as for the other seeds"),
+        ({"tests": {"test": {"label_accuracy": 7.5}}}, "label_accuracy on 'test' is 7.5"),
+        ({"tests": {"test": {"label_accuracy": True}}}, "label_accuracy on 'test' is True"),
+        ({"tests": {"test": {"label_accuracy": -0.5}}}, "label_accuracy on 'test' is -0.5"),
+        ({"tests": {"test": None}}, "metrics on 'test' is None"),
+        ({"tests": {"test": {"label_accuracy": 0.5}}}, "the other seeds"),
     ],
 )
 def test_a_damaged_record_is_named_with_what_to_do(filled, content, message):
@@ -282,7 +287,7 @@ def test_a_run_that_fails_is_named_and_does_not_keep_the_others_from_running(tmp
         run_and_show([broken, ROW], (0,), tmp_path, 1, None)
     assert records.missing([broken, ROW], (0,), tmp_path) == [(broken, 0)]
     shown = capsys.readouterr().out
-    assert "Tiny" in shown and "Broken" not in shown
+    assert re.search(r"│ Tiny +│ 1 ", shown) and re.search(r"│ Broken +│ broken +│ 0 ", shown)
 
 
 def test_a_record_that_cannot_be_written_does_not_keep_the_others_from_running(tmp_path):
@@ -292,13 +297,18 @@ def test_a_record_that_cannot_be_written_does_not_keep_the_others_from_running(t
     assert records.missing([ROW], (0, 128), tmp_path) == [(ROW, 0)]
 
 
-def test_a_run_of_another_process_is_waited_for_and_not_run_again(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "folder, lock",
+    [(".", "tiny-seed0.lock"), ("tiny-seed0", "lock")],
+    ids=["of another reproduce", "of one that was killed"],
+)
+def test_a_run_of_another_process_is_waited_for_and_not_run_again(tmp_path, monkeypatch, folder, lock):
     monkeypatch.setattr(reproduce, "PAUSE_S", 0.01)
     monkeypatch.setattr(Processes, "run", lambda *given: pytest.fail("it was run again"))
-    folder = tmp_path / UNFINISHED / "tiny-seed0"
-    folder.mkdir(parents=True)
+    held = tmp_path / UNFINISHED / folder
+    held.mkdir(parents=True)
     with ThreadPoolExecutor(1) as pool, pytest.warns(UserWarning, match=r"in use by process \d+ on .*; waiting for it"):
-        with hold(folder):
+        with hold(held, lock):
             done = pool.submit(lambda: list(run_missing([ROW], (0,), tmp_path, jobs=1)))
             time.sleep(0.1)
             assert not done.done()
@@ -307,15 +317,38 @@ def test_a_run_of_another_process_is_waited_for_and_not_run_again(tmp_path, monk
 
 
 @pytest.mark.parametrize(
-    ("changes", "stays"),
-    [({}, True), ({"versions": versions() | {"commit": "another"}}, False), ({"method": "pnet_sl"}, False)],
+    ("changes", "reason"),
+    [
+        ({}, None),
+        ({"versions": versions() | {"platform": "another kernel"}}, None),
+        ({"versions": versions() | {"commit": "another"}}, "commit was another, is "),
+        ({"method": "pnet_sl"}, "method was pnet_sl, is softpnet"),
+    ],
 )
-def test_a_run_that_was_cut_off_under_other_code_or_choices_is_begun_again(tmp_path, changes, stays):
+def test_a_run_that_was_cut_off_under_other_code_or_choices_is_begun_again(tmp_path, monkeypatch, changes, reason):
+    there = []
+    monkeypatch.setattr(Processes, "run", lambda *given: there.append(folder.path.exists()) or (1, "not run here"))
     model = SoftPNet(tasks.load(ROW.task, ROW.options), **ROW.settings)
-    with RunFolder.to_write(tmp_path / "run") as folder:
+    with RunFolder.to_write(tmp_path / UNFINISHED / "tiny-seed0") as folder:
         folder.write(CONFIG, to_json(model.config() | {"image_shape": [3, 28, 28]} | changes))
-    reproduce._forget_unlike(folder.path, ROW)
-    assert folder.path.exists() == stays
+    expected = nullcontext() if reason is None else pytest.warns(UserWarning, match=f"is begun again, since {reason}")
+    with expected, pytest.raises(TrainingError, match="not run here"):
+        list(run_missing([ROW], (0,), tmp_path, jobs=1))
+    assert there == [reason is None]
+
+
+def test_what_a_run_warns_of_is_passed_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(Processes, "run", lambda *given: (0, "softpnet: warning: beware\n"))
+    monkeypatch.setattr(reproduce, "write_record", lambda row, seed, run, folder: record(folder, row, seed, 0.9, 0.8))
+    (tmp_path / UNFINISHED / "tiny-seed0").mkdir(parents=True)
+    with pytest.warns(UserWarning, match="train kand_logic --seed 0 .*: softpnet: warning: beware"):
+        list(run_missing([ROW], (0,), tmp_path, jobs=1))
+
+
+def test_all_records_that_do_not_fit_are_counted(filled):
+    changed = dataclasses.replace(ROW, settings=SHORT | {"batch_size": 8})
+    with pytest.raises(InputError, match=r"tiny-seed0\.json .*another folder \(--records\), and so for 1 more of tiny"):
+        summarise([changed], SEEDS, filled)
 
 
 def test_no_process_is_started_once_the_others_were_stopped():
