@@ -40,7 +40,8 @@ def test_the_page_runs(page, tmp_path):
     assert {result.outcome for result in namespace["report"]} == {"passed", "not applicable"}
     log_p = torch.randn(6, 2, 3, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
     labels = torch.tensor([0, 1] * 3)
-    summed = label_log_prob(namespace["task"], labels, torch.Generator())(log_p, labels)
+    summed = label_log_prob(namespace["model"].task, labels, torch.Generator())(log_p, labels)
+    assert namespace["task"](values=4).space.size == 16 and namespace["task"]().space.size == 9  # the last block's
     torch.testing.assert_close(namespace["bars"].label_log_prob(log_p, labels), summed)
 
 

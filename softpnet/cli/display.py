@@ -117,7 +117,8 @@ def show_metrics(task: Task, metrics: dict[str, dict[str, float]], folder: Path)
         if values.get("gap", 0.0) > SUSPICIOUS_GAP:
             print(
                 f"{split}: labels are right more often than concepts, by {100 * values['gap']:.1f} points. Unless "
-                'labels are at chance, that is a reasoning shortcut; see "When concepts stay wrong" in docs/your-own-task.md'
+                "labels are at chance, that is a reasoning shortcut; docs/your-own-task.md says what to do "
+                '("When concepts stay wrong")'
             )
     print(f"run folder: {folder}")
     for picture in sorted(folder.glob("learned*.png")):
