@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from softpnet.concepts import ConceptSpace
+from softpnet.concepts import ConceptSpace, Group
 from softpnet.metrics import concept_metrics, label_metrics
 
 
@@ -40,6 +40,12 @@ def test_values_that_neither_occur_nor_are_predicted_take_nothing_from_f1():
     seen = torch.tensor([[0, 2], [2, 0]])
     found = concept_metrics(ConceptSpace(slots=2, values=4), seen, seen)
     assert found["concept_f1"] == found["primitive_f1"] == 1.0 and found["collapse"] == 0.5
+
+
+def test_where_nothing_seen_is_a_primitive_its_f1_is_zero():
+    space = ConceptSpace(Group(slots=(0,), values=(2, 2), primitives=((0, 0), (1, 1))))
+    mixed = torch.tensor([[0, 1], [1, 0]])
+    assert concept_metrics(space, mixed, mixed)["primitive_f1"] == 0.0
 
 
 def test_collapse_is_the_share_of_values_never_predicted():

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from softpnet.cli.train import parse_options
+from softpnet.cli.options import parse_options
 
 
 @dataclass(frozen=True)

@@ -51,10 +51,9 @@ class Compare:
         changed = {
             name: value for name, value in dataclasses.asdict(chosen.settings).items() if value != defaults[name]
         }
-        ours_first = sorted(
-            dict.fromkeys(self.methods), key=lambda method: method != OURS
-        )  # compared with all after it
-        rows = [Row(method, method, self.task, method, options, changed) for method in ours_first]
+        # Ours is compared with all that come after it.
+        ordered = sorted(dict.fromkeys(self.methods), key=lambda method: method != OURS)
+        rows = [Row(method, method, self.task, method, options, changed) for method in ordered]
         folder = self.records or Path("comparisons") / plain_name(task.name)
         run_and_show(rows, chosen_seeds(self.seeds), folder, self.jobs, self.into)
         return 0

@@ -59,8 +59,8 @@ def read_records(row: Row, seeds: Sequence[int], records: Path) -> list[dict[str
     for seed, path in there.items():
         try:
             record = _sound(read_json(path), row, seed, chosen)
-            _check_alike([record, *found])
             found.append(record)
+            _check_alike(record["tests"], found[0]["tests"])
         except InputError as error:
             unfit.append(f"{path} is not averaged with others: {error}")
     if unfit:
@@ -114,11 +114,11 @@ def _sound(record: Any, row: Row, seed: int, chosen: Mapping[str, Any]) -> dict[
     return record
 
 
-def _check_alike(records: Sequence[Mapping[str, Any]]) -> None:
-    """Raise where the first was not judged on the test sets, and by the metrics, of the others."""
-    judged = [{test: sorted(metrics) for test, metrics in record["tests"].items()} for record in records]
-    if not judged[0] or judged[0] != judged[-1]:
-        raise InputError(f"it holds the test sets and metrics {judged[0]}, the other seeds {judged[-1]}")
+def _check_alike(tests: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+    """Raise where a record was not judged on the test sets, and by the metrics, of the others."""
+    judged, expected = ({test: sorted(metrics) for test, metrics in each.items()} for each in (tests, others))
+    if not judged or judged != expected:
+        raise InputError(f"it holds the test sets and metrics {judged}, the other seeds {expected}")
 
 
 def choices(row: Row) -> dict[str, Any]:

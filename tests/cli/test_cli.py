@@ -281,6 +281,8 @@ def test_methods_are_compared_on_a_task_of_one_s_own_and_what_changed_is_not_mix
     assert_one_sentence(code, error, "softpnet-seed0.json", "task file's sha256", "remove it")
     code, _, error = softpnet_here("compare", "my_rule.py", "--methods", "none", "--records", "other")
     assert_one_sentence(code, error, "unknown method 'none'")
+    code, _, error = softpnet_here("compare", "my_rule.py", "--methods")
+    assert_one_sentence(code, error, "--methods names none; there are abduction")
 
 
 # Checking a task

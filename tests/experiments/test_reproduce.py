@@ -96,6 +96,11 @@ def test_the_overview_has_what_a_first_look_needs(filled):
     assert other[-2:] == ["", "13.00, 13.00"] and top[-2:] == ["", ""]
 
 
+def test_titles_are_shown_as_they_are_though_they_look_like_markup(filled, capsys):
+    show([dataclasses.replace(ROW, title="a[/red]")], SEEDS, filled, "terminal", None, ("overview",))
+    assert "a[/red]" in capsys.readouterr().out
+
+
 def test_columns_that_say_nothing_are_left_out(filled, capsys):
     show([OTHER], SEEDS, filled, "markdown", None, ("overview",))
     assert "| run | seeds | concept | label |\n" in capsys.readouterr().out
