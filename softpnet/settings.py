@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import operator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -14,6 +13,9 @@ Source = Literal["cache", "kbest", "auto"]
 Target = Literal["soft", "best"]
 Device = Literal["cpu", "cuda", "mps", "auto"]
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
+
+LARGEST = 1e30
+"""A number up to here stays finite in single precision, with what an optimiser multiplies it by."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,8 @@ class Settings:
             if field.type == "int":
                 _require(field.name, value, isinstance(value, int) and not isinstance(value, bool), "a whole number")
             elif field.type == "float":
-                fine = isinstance(value, (int, float)) and math.isfinite(value)
-                _require(field.name, value, fine, "a finite number")
+                fine = isinstance(value, (int, float)) and abs(value) <= LARGEST
+                _require(field.name, value, fine, f"a number of at most {LARGEST:g}")
             elif field.type == "bool":
                 _require(field.name, value, isinstance(value, bool), "True or False")
         at_least_one = ("epochs", "batch_size", "episodes", "kept", "draw_factor", "pool", "walk_every", "walk_steps")

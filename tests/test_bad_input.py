@@ -552,9 +552,9 @@ def test_rates_and_temperatures_must_be_above_zero(name, value):
 
 
 @pytest.mark.parametrize("name", ["learning_rate", "gamma", "weight"])
-@pytest.mark.parametrize("value", [float("inf"), float("nan")])
-def test_numbers_must_be_finite(name, value):
-    assert_refused(f"setting {name} is {value}", "expected a finite number", **{name: value})
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 1e38])
+def test_numbers_must_be_finite_in_single_precision_too(name, value):
+    assert_refused(f"setting {name} is {value}", "expected a number of at most 1e+30", **{name: value})
 
 
 def test_a_word_is_no_switch():

@@ -35,7 +35,7 @@ SUSPICIOUS_GAP = 0.1
 
 
 class Display:
-    """A progress line on a terminal; silent elsewhere."""
+    """A progress line on a terminal; elsewhere, as in a log, a line per epoch on the standard output."""
 
     def __init__(self, model: SoftPNet) -> None:
         self.console = Console(stderr=True)
@@ -58,7 +58,10 @@ class Display:
         self.bar.stop()
 
     def update(self, step: Step) -> None:
+        numbers = self._numbers(step)
         if not self.console.is_terminal:
+            if step.epoch_done:
+                print(f"epoch {step.epoch + 1}/{step.epochs}: {numbers}; {step.seconds:.3g} s", flush=True)
             return
         if self.line is None:
             self.line = self.bar.add_task(
@@ -66,14 +69,16 @@ class Display:
             )
         if step.warming_up:
             return
-        numbers = "  ".join(
+        done = step.epoch * step.steps + step.step + 1
+        total = step.epochs * step.steps
+        self.bar.update(self.line, completed=done, total=total, epoch=step.epoch + 1, numbers=numbers)
+
+    def _numbers(self, step: Step) -> str:
+        return "  ".join(
             f"{SHORT.get(name, name)} {step.means[name]:.3g}"
             for name in self.columns
             if not math.isnan(step.means.get(name, math.nan))
         )
-        done = step.epoch * step.steps + step.step + 1
-        total = step.epochs * step.steps
-        self.bar.update(self.line, completed=done, total=total, epoch=step.epoch + 1, numbers=numbers)
 
 
 def count_up(done: Iterable[str], total: int) -> None:

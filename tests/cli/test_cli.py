@@ -438,6 +438,13 @@ def test_nothing_is_written_to_stderr_when_it_is_no_terminal(trained):
     assert trained[1].stderr == ""
 
 
+def test_a_log_gets_a_line_per_epoch(trained):
+    number = r"-?\d[\d.e+-]*"
+    for epoch in (1, 2):
+        line = rf"^epoch {epoch}/2: proto {number}  KL {number} .*; {number} s$"
+        assert len(re.findall(line, trained[1].stdout, re.MULTILINE)) == 1, trained[1].stdout
+
+
 def test_pictures_are_drawn_in_their_formats(trained):
     with Image.open(trained[0] / "learned.png") as picture:
         assert picture.format == "PNG" and min(picture.size) > 100
