@@ -19,33 +19,41 @@ class Classification(NamedTuple):
     anchors: list[Tensor]  # per group, log-probabilities of the primitives of each anchor image, [A, P, P]
 
 
+class LinearHeads(nn.ModuleDict):
+    """From embedding to primitives, one linear layer for every group."""
+
+    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], image_shape: torch.Size) -> None:
+        sizes = {name: embedding_size(encoder, image_shape) for name, encoder in encoders.items()}
+        super().__init__(
+            {module_key(group.name): nn.Linear(sizes[group.encoder], len(group.primitives)) for group in space.groups}
+        )
+        self.space = space
+
+    def primitives(self, embedded: Sequence[Tensor]) -> list[Tensor]:
+        """Log-probabilities of each group's primitives: embeddings `[..., D]` per group -> `[..., P]`."""
+        heads = [self[module_key(group.name)] for group in self.space.groups]
+        return [torch.log_softmax(head(e).float(), dim=-1) for head, e in zip(heads, embedded, strict=True)]
+
+    def log_p(self, slots: Sequence[Tensor]) -> Tensor:
+        """log p `[B, k, h]` from the embedded slots `[B, n_g, D]` of each group."""
+        return self.space.log_p(self.primitives(slots))
+
+
 class ClassifierNetwork(Reader):
-    """Encoders, by name, and a linear head from embedding to primitives for every group."""
+    """Encoders, by name, and linear heads."""
 
     def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], image_shape: torch.Size) -> None:
         super().__init__(space, encoders)
-        sizes = {name: embedding_size(encoder, image_shape) for name, encoder in encoders.items()}
-        self.heads = nn.ModuleDict(
-            {module_key(group.name): nn.Linear(sizes[group.encoder], len(group.primitives)) for group in space.groups}
-        )
+        self.heads = LinearHeads(space, encoders, image_shape)
 
     def forward(self, images: Tensor, anchors: Sequence[Tensor] = ()) -> Classification:
         """Images `[B, n, C, H, W]` (B may be 0) and anchors `[A, P, C, H, W]` per group, in one pass per encoder."""
         slots, embedded = self.embed_with_anchors(images, anchors)
-        shown = [self._primitives(g, anchor) for g, anchor in enumerate(embedded)]
-        return Classification(self._log_p(slots), shown)
+        return Classification(self.heads.log_p(slots), self.heads.primitives(embedded) if embedded else [])
 
     def log_p(self, images: Tensor) -> Tensor:
         """log p `[B, k, h]` of images `[B, n, C, H, W]`."""
-        return self._log_p(self.embed(images))
-
-    def _log_p(self, slots: Sequence[Tensor]) -> Tensor:
-        return self.space.log_p([self._primitives(g, slot) for g, slot in enumerate(slots)])
-
-    def _primitives(self, g: int, embeddings: Tensor) -> Tensor:
-        """Log-probabilities of group g's primitives: embeddings `[..., D]` -> `[..., P]`."""
-        head = self.heads[module_key(self.space.groups[g].name)]
-        return torch.log_softmax(head(embeddings).float(), dim=-1)
+        return self.heads.log_p(self.embed(images))
 
 
 @torch.no_grad()

@@ -179,6 +179,13 @@ ABLATIONS = (
         paper=NO_ANCHOR,
     ),
     Row(
+        "sudoku-head-scoring",
+        "Sudoku, ablation A, third reading: a head scores",
+        "visual_sudoku",
+        "softpnet_head_scoring",
+        paper=NO_ANCHOR,
+    ),
+    Row(
         "sudoku-no-population",
         "Sudoku, ablation B: no population",
         "visual_sudoku",

@@ -233,17 +233,42 @@ def test_without_projection_a_valid_board_never_moves(generator):
     assert not torch.equal(task.move(boards, generator), boards)
 
 
-def test_without_anchor_the_classifier_s_own_scores_weigh_the_soft_target():
-    method, module, state, batch, streams = prepared("softpnet_no_anchor", torch.tensor([3, 2]))
-    loss, *_ = method.loss(module, state, batch, Clock(4, 0), streams)
-    log_p = module(batch.images).log_p
-    rows = [rows_of(TASK, y) for y in (3, 2)]
-    weights = [(log_p[b][torch.arange(3), r].sum(-1) / 0.95**4).softmax(0).detach() for b, r in enumerate(rows)]
+def kl_to_the_candidates_it_scores(log_p, labels, gamma):
+    """KL from the soft target of all of S(y), as many as there are weighed by log p, to log p; by brute force."""
+    rows = [rows_of(TASK, y) for y in labels]
+    weights = [(log_p[b][torch.arange(3), r].sum(-1) / gamma).softmax(0).detach() for b, r in enumerate(rows)]
     target = torch.stack(
         [(nn.functional.one_hot(r, 3) * w[:, None, None]).sum(0) for r, w in zip(rows, weights, strict=True)]
     )
-    expected = (target * (target.clamp_min(1e-30).log() - log_p)).sum((1, 2)).mean()
-    torch.testing.assert_close(loss, expected)
+    return (target * (target.clamp_min(1e-30).log() - log_p)).sum((1, 2)).mean()
+
+
+def test_without_anchor_the_classifier_s_own_scores_weigh_the_soft_target():
+    method, module, state, batch, streams = prepared("softpnet_no_anchor", torch.tensor([3, 2]))
+    loss, *_ = method.loss(module, state, batch, Clock(4, 0), streams)
+    torch.testing.assert_close(loss, kl_to_the_candidates_it_scores(module(batch.images).log_p, (3, 2), 0.95**4))
+
+
+def test_a_head_beside_the_prototypes_scores_the_candidates_and_is_pulled_while_the_episodes_train_the_prototypes():
+    method, module, state, batch, streams = prepared("softpnet_head_scoring", torch.tensor([3, 2]))
+    loss, _, info = method.loss(module, state, batch, Clock(4, 0), streams)
+    head = module.heads["of_concept"]
+    log_p = head(module.embed(batch.images)[0]).log_softmax(-1)
+    expected = kl_to_the_candidates_it_scores(log_p, (3, 2), 0.95**4)
+    assert info["loss_kl"] == pytest.approx(expected.item(), rel=1e-5) and info["loss_proto"] > 0
+    torch.testing.assert_close(loss, info["loss_proto"] + 2.0 * expected)
+    loss.backward()
+    assert head.weight.grad.abs().sum() > 0
+
+
+def test_what_a_head_scores_is_read_by_the_prototypes_whatever_the_head_says():
+    method, module, _, batch, _ = prepared("softpnet_head_scoring", torch.tensor([3, 2]))
+    method.finish(module.eval())
+    read = module.log_p(batch.images)
+    (centres,), (slots,) = module.settled(), module.embed(batch.images)
+    torch.testing.assert_close(read, (-torch.cdist(slots, centres).square()).log_softmax(-1), rtol=1e-4, atol=1e-5)
+    nn.init.zeros_(module.heads["of_concept"].weight)
+    assert torch.equal(module.log_p(batch.images), read)
 
 
 def test_without_scoring_all_candidates_weigh_the_same_whatever_the_network_says(generator):
@@ -402,4 +427,4 @@ def test_a_saved_model_reads_the_same(name, tmp_path):
     loaded = SoftPNet.load(tmp_path, task=model.task, encoder=Small)
     assert torch.equal(before, torch.get_rng_state()), "loading drew from the global generator"
     assert torch.equal(loaded.predict(picture(CONCEPTS)).probabilities, model.predict(picture(CONCEPTS)).probabilities)
-    assert len(loaded.prototypes()) == len(model.prototypes()) == (0 if "heads" in dir(model.module) else 1)
+    assert len(loaded.prototypes()) == len(model.prototypes()) == int("prototypes" in dir(model.module))
