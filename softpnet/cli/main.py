@@ -70,6 +70,8 @@ def main() -> None:
         )
         sys.exit(2)
     except KeyboardInterrupt:
+        # Impatient further ones would only disturb Python while it waits for what it has already told to stop.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.exit(INTERRUPTED)
 
 

@@ -101,8 +101,9 @@ def assert_one_sentence(code, error, *parts):
 def softpnet_here(monkeypatch, capfd):
     """Run `softpnet ...` in this process, which has torch already: exit code, stdout, stderr.
 
-    An exception that the command line does not turn into an exit fails the test.
+    An exception that the command line does not turn into an exit fails the test. Signals are then as before.
     """
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["softpnet", *map(str, arguments)])
@@ -115,7 +116,9 @@ def softpnet_here(monkeypatch, capfd):
             pytest.fail("KeyboardInterrupt left the command line")
         return (left.value.code or 0, *capfd.readouterr())
 
-    return run
+    yield run
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="module")
@@ -620,6 +623,22 @@ def test_ctrl_c_before_training_exits_130_without_a_traceback(softpnet_here, tmp
     (tmp_path / "impatient.py").write_text(impatient)
     code, _, error = softpnet_here("train", tmp_path / "impatient.py", "--out", tmp_path / "run")
     assert code == 130 and "Traceback" not in error
+
+
+def test_many_ctrl_c_in_a_row_stop_a_comparison_without_a_traceback(home):
+    """Each reaches the command and its runs, as on a terminal."""
+    given = ("compare", "my_rule.py", "--methods", "softpnet", "--epochs", 100_000, "--records", "impatient")
+    process = subprocess.Popen(
+        command(*given), cwd=home, env=environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while not list(home.glob("impatient/unfinished/*/epochs.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for _ in range(6):
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.02)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in error, error
 
 
 # Predict
