@@ -55,5 +55,6 @@ class Compare:
         ordered = sorted(dict.fromkeys(self.methods), key=lambda method: method != OURS)
         rows = [Row(method, method, self.task, method, options, changed) for method in ordered]
         folder = self.records or Path("comparisons") / plain_name(task.name)
-        run_and_show(rows, chosen_seeds(self.seeds), folder, self.jobs, self.into)
+        run_and_show(rows, chosen_seeds(self.seeds), folder, self.jobs, self.into, picture=folder / "seeds.png")
+        print(f"picture: {folder / 'seeds.png'}")
         return 0

@@ -46,7 +46,14 @@ class Reproduce:
         return 0
 
 
-def run_and_show(rows: Sequence[Row], seeds: Sequence[int], records: Path, jobs: int, into: Path | None) -> None:
+def run_and_show(
+    rows: Sequence[Row],
+    seeds: Sequence[int],
+    records: Path,
+    jobs: int,
+    into: Path | None = None,
+    picture: Path | None = None,
+) -> None:
     """Run what has no record yet and print the tables; where runs failed, those of the others, and then the error."""
     from contextlib import closing
 
@@ -68,6 +75,6 @@ def run_and_show(rows: Sequence[Row], seeds: Sequence[int], records: Path, jobs:
     except TrainingError as error:
         failed = error
     if failed is None or len(missing(rows, seeds, records)) < len(rows) * len(seeds):
-        show(rows, seeds, records, "terminal", into)
+        show(rows, seeds, records, into=into, picture=picture)
     if failed is not None:
         raise failed

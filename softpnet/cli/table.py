@@ -35,9 +35,12 @@ class ResultTable:
     """Some of the tables; all unless given."""
     into: Path | None = None
     """A Markdown page to put the tables into, between its two marks."""
+    picture: Path | None = None
+    """A .png file to draw every seed into, concept and label accuracy; the .svg is written beside it."""
 
     def run(self) -> int:
-        show(chosen_rows(self.what), chosen_seeds(self.seeds), self.records, self.form, self.into, self.only)
+        rows, seeds = chosen_rows(self.what), chosen_seeds(self.seeds)
+        show(rows, seeds, self.records, self.form, self.into, self.only, self.picture)
         return 0
 
 
@@ -62,9 +65,15 @@ def chosen_seeds(count: int) -> tuple[int, ...]:
 
 
 def show(
-    rows: Sequence[Row], seeds: Sequence[int], records: Path, form: Form, into: Path | None, only: Sequence[Part] = ()
+    rows: Sequence[Row],
+    seeds: Sequence[int],
+    records: Path,
+    form: Form = "terminal",
+    into: Path | None = None,
+    only: Sequence[Part] = (),
+    picture: Path | None = None,
 ) -> None:
-    """Print the tables, and put them into a page."""
+    """Print the tables, put them into a page, and draw every seed."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -95,3 +104,7 @@ def show(
             print(table.markdown(text) if form == "markdown" else table.latex(text))
     if into is not None:
         write_into(into, "\n".join(table.markdown(text) for text in shown))
+    if picture is not None:
+        from softpnet.experiments.seeds import seed_marks
+
+        seed_marks(picture, summaries)

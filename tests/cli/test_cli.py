@@ -235,9 +235,11 @@ def test_a_table_that_cannot_be_made_is_refused_in_one_sentence(softpnet_here, t
     assert_one_sentence(code, error, *parts)
 
 
-def test_the_committed_records_are_printed_by_the_command(softpnet_here):
+def test_the_committed_records_are_printed_and_drawn_by_the_command(softpnet_here, tmp_path):
     records = Path(__file__).parents[2] / "results"
-    code, out, _ = softpnet_here("table", "table2", "--records", records, "--form", "latex", "--only", "results")
+    given = ("--form", "latex", "--only", "results", "--picture", tmp_path / "seeds.png")
+    code, out, _ = softpnet_here("table", "table2", "--records", records, *given)
+    assert (tmp_path / "seeds.png").exists() and (tmp_path / "seeds.svg").exists()
     assert code == 0 and out.count(r"\begin{tabular}") == 1 and "Sudoku, Soft-PNet" in out and "EvenOdd" not in out
 
 
@@ -277,6 +279,7 @@ def test_methods_are_compared_on_a_task_of_one_s_own_and_what_changed_is_not_mix
     assert records == [f"{method}-seed{seed}.json" for method in ("softpnet", "supervised") for seed in (0, 128)]
     assert "softpnet train my_rule.py --method supervised --seed 0 --epochs 1" in out
     assert re.search(r"│ softpnet +│ supervised +│ 2 +│ [+-]", out)
+    assert "picture: comparisons/two_bars/seeds.png" in out and Path("comparisons/two_bars/seeds.svg").exists()
     code, again, error = softpnet_here(*given)  # from the records
     assert (code, again, error) == (0, out, "")
     Path("my_rule.py").write_text(RULE + "\n# changed\n")

@@ -1,6 +1,7 @@
 """The figures: what is in them is what was learned, seen and weighed, and the same inputs give the same bytes."""
 
 import math
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -10,7 +11,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from softpnet import Anchors, ConceptSpace, Data, Examples, Group, InputError, Settings, SoftPNet, Task
-from softpnet.experiments import accuracy, canvas, figures, filmstrip, pipeline, samples
+from softpnet.experiments import accuracy, canvas, figures, filmstrip, pipeline, samples, seeds
+from softpnet.experiments.rows import SEEDS, TABLES, Row
+from softpnet.experiments.summary import Summary, summarise
 from softpnet.task import Corruption
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -83,6 +86,43 @@ def test_epochs_that_were_not_watched_are_gaps_and_unknown_concepts_leave_one_li
 def test_a_run_that_was_not_watched_is_named(tmp_path):
     with pytest.raises(InputError, match="no accuracy in the 1 epochs of 'plain'; train with --watch"):
         accuracy.accuracies(tmp_path / "a.png", {"seen": WATCHED, "plain": [{"loss": 1.0}]})
+
+
+# Every seed
+
+
+def summary(task, title, **values):
+    count = len(next(iter(values.values())))
+    return Summary(Row(title, title, task), [*range(count)], {f"{name}_accuracy": v for name, v in values.items()}, [])
+
+
+def test_every_seed_is_a_mark_at_its_accuracy_in_the_line_of_its_row():
+    axes = Figure().add_axes((0, 0, 1, 1))
+    rows = [summary("a", "one", concept=[30.0, 99.0], label=[90.0, 97.0]), summary("a", "two", label=[50.0])]
+    seeds._panel(axes, rows)
+    found = [
+        (line.get_marker(), round(y), x)
+        for line in axes.lines
+        if line.get_linewidth() == 0
+        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
+    ]
+    assert found == [("o", 0, 30.0), ("o", 0, 99.0), ("s", 0, 90.0), ("s", 0, 97.0), ("s", 1, 50.0)]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["one", "two"]
+    assert [text.get_text().split() for text in axes.texts] == [["64.5", "93.5"], ["50.0"]]
+
+
+def test_tasks_stand_in_panels_of_their_own_and_the_marks_are_explained_once(tmp_path):
+    given = [summary(task, f"{task}, one", concept=[30.0], label=[90.0]) for task in ("a", "b")]
+    seeds.seed_marks(tmp_path / "seeds.png", given)
+    said = words(tmp_path / "seeds.png")
+    assert [said.count(word) for word in ("a, one", "b, one", "concept", "label", "100")] == [1, 1, 1, 1, 1]
+
+
+def test_the_picture_of_the_readme_has_the_means_of_the_records(tmp_path):
+    root = Path(__file__).parents[2]
+    seeds.seed_marks(tmp_path / "seeds.png", summarise(TABLES["short"], SEEDS, root / "results"))
+    made = words(tmp_path / "seeds.png")
+    assert made and made == words(root / "docs/figures/seeds.png")
 
 
 # Data samples
