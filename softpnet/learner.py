@@ -136,7 +136,7 @@ class SoftPNet:
         streams = Streams(self.seed)
         with borrowed_global_generator(streams("init")):
             encoders = make_encoders(self.task.space, self._encoder(), self.image_shape)
-        fabric = launched(self.hardware)
+        fabric = launched(self.hardware, self._method_class.idle_parts)
         self.is_main_process = fabric.is_global_zero
         method = self._method_class(self.task, self.settings, [a.to(fabric.device) for a in self.anchors])
         self.module = None

@@ -14,8 +14,8 @@ Target = Literal["soft", "best"]
 Device = Literal["cpu", "cuda", "mps", "auto"]
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 
-LARGEST = 1e30
-"""A number up to here stays finite in single precision, with what an optimiser multiplies it by."""
+SMALLEST, LARGEST = 1e-30, 1e30
+"""Between them, numbers are numbers in single precision too."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Settings:
                 _require(field.name, value, isinstance(value, int) and not isinstance(value, bool), "a whole number")
             elif field.type == "float":
                 fine = isinstance(value, (int, float)) and abs(value) <= LARGEST
-                _require(field.name, value, fine, f"a number of at most {LARGEST:g}")
+                _require(field.name, value, fine, f"a finite number, of a size up to {LARGEST:g}")
             elif field.type == "bool":
                 _require(field.name, value, isinstance(value, bool), "True or False")
         at_least_one = ("epochs", "batch_size", "episodes", "kept", "draw_factor", "pool", "walk_every", "walk_steps")
@@ -108,7 +108,8 @@ class Settings:
         ):
             _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         for name in ("learning_rate", "gamma", "gamma_decay", "gamma_floor"):
-            _require(name, getattr(self, name), getattr(self, name) > 0, "above 0")
+            value = getattr(self, name)
+            _require(name, value, value >= SMALLEST, f"above 0 (from {SMALLEST:g} on)")
         _require_one_of("candidates", self.candidates, Source)
         _require_one_of("target", self.target, Target)
         return self

@@ -39,7 +39,7 @@ class Display:
 
     def __init__(self, model: SoftPNet) -> None:
         self.console = Console(stderr=True)
-        self.columns = model.columns
+        self.model = model
         self.bar = Progress(
             TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
             BarColumn(bar_width=24),
@@ -58,10 +58,9 @@ class Display:
         self.bar.stop()
 
     def update(self, step: Step) -> None:
-        numbers = self._numbers(step)
         if not self.console.is_terminal:
-            if step.epoch_done:
-                print(f"epoch {step.epoch + 1}/{step.epochs}: {numbers}; {step.seconds:.3g} s", flush=True)
+            if step.epoch_done and self.model.is_main_process:
+                print(f"epoch {step.epoch + 1}/{step.epochs}: {self._numbers(step)}; {step.seconds:.3g} s", flush=True)
             return
         if self.line is None:
             self.line = self.bar.add_task(
@@ -71,12 +70,12 @@ class Display:
             return
         done = step.epoch * step.steps + step.step + 1
         total = step.epochs * step.steps
-        self.bar.update(self.line, completed=done, total=total, epoch=step.epoch + 1, numbers=numbers)
+        self.bar.update(self.line, completed=done, total=total, epoch=step.epoch + 1, numbers=self._numbers(step))
 
     def _numbers(self, step: Step) -> str:
         return "  ".join(
             f"{SHORT.get(name, name)} {step.means[name]:.3g}"
-            for name in self.columns
+            for name in self.model.columns
             if not math.isnan(step.means.get(name, math.nan))
         )
 

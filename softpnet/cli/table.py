@@ -79,9 +79,12 @@ def show(
     from rich.table import Table
 
     from softpnet.experiments import table
+    from softpnet.experiments.canvas import check_picture
     from softpnet.experiments.pages import write_into
     from softpnet.experiments.summary import summarise
 
+    if picture is not None:
+        check_picture(picture)
     summaries = summarise(rows, seeds, records)
     if not summaries:
         raise InputError(f"{records} has no record of these rows; `softpnet reproduce` makes them")

@@ -20,11 +20,15 @@ COLOURS = "#332288 #88CCEE #CC6677 #117733 #DDCC77 #882255 #44AA99 #999933 #AA44
 WIDTH, MARGIN, DPI = 7.2, 0.12, 200  # inches: page, outer margin
 
 
+def check_picture(path: Path) -> None:
+    if path.suffix != ".png":
+        raise InputError(f"picture path {str(path)!r} must end in .png; the .svg is written beside it")
+
+
 @contextmanager
 def page(path: Path, height: float, width: float = WIDTH) -> Iterator[tuple[Figure, Callable[..., Axes]]]:
     """A figure and how to place axes on it (x, y, width, height in inches); saved when the block ends."""
-    if path.suffix != ".png":
-        raise InputError(f"picture path {str(path)!r} must end in .png; the .svg is written beside it")
+    check_picture(path)
     import matplotlib
     from matplotlib.figure import Figure
 

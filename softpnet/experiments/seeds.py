@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,8 @@ LINE, NAMES, NUMBERS = 0.21, 2.9, 0.85  # inches: height of a row, width of its 
 
 def seed_marks(path: Path, summaries: Sequence[Summary]) -> None:
     """A panel per task, in the order of the rows; beside each row its means."""
-    panels = [list(rows) for _, rows in itertools.groupby(summaries, key=lambda summary: summary.row.task)]
+    by_task = {summary.row.task: [s for s in summaries if s.row.task == summary.row.task] for summary in summaries}
+    panels = list(by_task.values())
     heights = [LINE * len(rows) for rows in panels]
     top, between, bottom = 0.4, 0.14, 0.42
     y = top + sum(heights) + between * (len(panels) - 1) + bottom

@@ -48,6 +48,9 @@ class Method(ABC):
     needs_concepts: ClassVar[bool] = False
     """Whether it trains on the true concepts. No other method ever gets them."""
 
+    idle_parts: ClassVar[bool] = False
+    """Whether some of its steps leave parts of the network without a gradient."""
+
     def __init__(self, task: Task, settings: Settings, anchors: list[Tensor]) -> None:
         """Anchors: per group `[P, C, H, W]`, in the order of the group's primitives."""
         self.task, self.settings, self.anchors = task, settings.override(**self.fixed), anchors

@@ -34,5 +34,7 @@ class Method(softpnet.Method):
     prototypes, which the episodic loss trains and which read.
     """
 
+    idle_parts = True  # the heads, in the warm-up
+
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
         return HeadedPrototypeNetwork(self.task.space, encoders, self.anchors[0].shape[1:])

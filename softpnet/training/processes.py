@@ -11,16 +11,20 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-def launched(hardware: Hardware) -> Fabric:
-    """A running Fabric: with several processes, each of them comes back from here."""
+def launched(hardware: Hardware, idle_parts: bool = False) -> Fabric:
+    """A running Fabric: with several processes, each of them comes back from here.
+
+    Where a step may leave parts of the network idle, the processes have to look for those before they share gradients.
+    """
     from lightning_fabric import Fabric
 
+    shared = "ddp_find_unused_parameters_true" if idle_parts else "ddp"
     try:
         fabric = Fabric(
             accelerator=hardware.device,
             devices=hardware.processes,
             precision=hardware.precision,
-            strategy="ddp" if hardware.processes > 1 else "auto",
+            strategy="auto" if hardware.processes == 1 else shared,
         )
     except Exception as error:
         raise InputError(f"device {hardware.device!r} is not available here: {error}; use cpu or auto") from error

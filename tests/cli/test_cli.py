@@ -1,5 +1,6 @@
 """The command line as a person meets it: processes, files, terminals, signals."""
 
+import contextlib
 import dataclasses
 import errno
 import json
@@ -225,6 +226,7 @@ def test_help_names_every_command_and_every_setting(helps):
         (["reproduce", "table3"], ["unknown row 'table3'", "there are figures, all, table1, table2, short, evenodd"]),
         (["reproduce", "table1", "--jobs", "0"], ["--jobs is 0, expected at least 1"]),
         (["table", "--seeds", "11"], ["--seeds is 11, expected 1 to 10"]),
+        (["table", "--picture", "a.svg"], ["picture path 'a.svg' must end in .png"]),
         (["table"], ["results has no record of these rows", "softpnet reproduce"]),
     ],
     ids=lambda value: " ".join(value),
@@ -451,6 +453,12 @@ def test_a_log_gets_a_line_per_epoch(trained):
         assert len(re.findall(line, trained[1].stdout, re.MULTILINE)) == 1, trained[1].stdout
 
 
+def test_a_log_of_two_processes_has_every_epoch_once(home):
+    given = ("--processes", 2, "--threads", 1, "--epochs", 1, "--no-pictures", "--out", "together")
+    done = softpnet("train", "my_rule.py", *given, cwd=home)
+    assert done.returncode == 0 and done.stdout.count("epoch 1/1: ") == 1, done.stdout + done.stderr
+
+
 def test_pictures_are_drawn_in_their_formats(trained):
     with Image.open(trained[0] / "learned.png") as picture:
         assert picture.format == "PNG" and min(picture.size) > 100
@@ -634,13 +642,18 @@ def test_many_ctrl_c_in_a_row_stop_a_comparison_without_a_traceback(home):
     process = subprocess.Popen(
         command(*given), cwd=home, env=environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    deadline = time.monotonic() + 120
-    while not list(home.glob("impatient/unfinished/*/epochs.jsonl")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    for _ in range(6):
-        os.killpg(process.pid, signal.SIGINT)
-        time.sleep(0.02)
-    _, error = process.communicate(timeout=60)
+    try:
+        deadline = time.monotonic() + 120
+        while not (begun := list(home.glob("impatient/unfinished/*/epochs.jsonl"))) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert begun
+        for _ in range(6):
+            os.killpg(process.pid, signal.SIGINT)
+            time.sleep(0.02)
+        _, error = process.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # none is left, as it should be
+            os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 130 and "Traceback" not in error, error
 
 

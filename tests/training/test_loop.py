@@ -146,19 +146,20 @@ from softpnet.training.streams import Streams
 task = load(sys.argv[1])
 data = task.data(Streams(0))
 seen = []
-model = sp.SoftPNet(task, processes=2, threads=1, epochs=2, warmup_steps=2)
+model = sp.SoftPNet(task, method=sys.argv[3], processes=2, threads=1, epochs=2, warmup_steps=2)
 model.fit(data.train.images, data.train.labels, data.anchors, run=sys.argv[2])
 rank = torch.distributed.get_rank()
-torch.save([p.detach() for p in model.module.encoders.parameters()], f"{sys.argv[2]}-rank{rank}.pt")
+torch.save([p.detach() for p in model.module.parameters() if p.requires_grad], f"{sys.argv[2]}-rank{rank}.pt")
 """
 
 
-def test_two_processes_train_one_model_together(tmp_path):
+@pytest.mark.parametrize("method", ["softpnet", "softpnet_head_scoring"])  # all parts in every step, or not
+def test_two_processes_train_one_model_together(tmp_path, method):
     """Each sees half of the examples, and both end with the same weights: their gradients were shared."""
     page = (Path(__file__).parents[2] / "docs/your-own-task.md").read_text()
     (tmp_path / "my_rule.py").write_text(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[0])
     (tmp_path / "together.py").write_text(TOGETHER)
-    command = [sys.executable, "together.py", "my_rule.py", "run"]
+    command = [sys.executable, "together.py", "my_rule.py", "run", method]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     one, two = (torch.load(tmp_path / f"run-rank{rank}.pt", weights_only=True) for rank in (0, 1))
