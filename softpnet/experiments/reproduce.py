@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import shutil
 import subprocess
@@ -78,6 +80,7 @@ def run_missing(
     processes, failed = Processes(), []
     with ThreadPoolExecutor(jobs) as pool:
         wanted = missing(rows, seeds, records)
+        _sweep(rows, seeds, records)
         futures = {pool.submit(_run, row, seed, records, processes): (row, seed) for row, seed in wanted}
         try:
             for future in as_completed(futures):
@@ -96,20 +99,20 @@ def run_missing(
 
 def _run(row: Row, seed: int, records: Path, processes: Processes) -> None:
     """Make the record, unless another process has made it; one that is at work on it is waited for."""
-    unfinished, name = records / UNFINISHED, f"{row.name}-seed{seed}"
-    unfinished.mkdir(exist_ok=True)
+    folder = _folder(records, row, seed)
+    folder.parent.mkdir(exist_ok=True)
     warned = False
     while not record_path(records, row, seed).exists():
         try:
-            with hold(unfinished, f"{name}.lock"):  # from before the run until its record is there
-                other = holder(unfinished / name)  # a run whose `reproduce` was killed goes on without it
+            with hold(folder.parent, f"{folder.name}.lock"):  # from before the run until its record is there
+                other = holder(folder)  # a run whose `reproduce` was killed goes on without it
                 if other is None and not record_path(records, row, seed).exists():
-                    _make(row, seed, unfinished / name, records, processes)
+                    _make(row, seed, folder, records, processes)
         except InUseError as error:
             other = error.holder
         if other is not None:
             if not warned:
-                warnings.warn(f"{unfinished / name} is in use by {other}; waiting for it", stacklevel=2)
+                warnings.warn(f"{folder} is in use by {other}; waiting for it", stacklevel=2)
             warned = True
             processes.pause()
 
@@ -125,6 +128,19 @@ def _make(row: Row, seed: int, folder: Path, records: Path, processes: Processes
     shutil.rmtree(folder)
     if said:
         warnings.warn(f"{' '.join(row.command(seed))}: {said.strip()}", stacklevel=2)
+
+
+def _sweep(rows: Sequence[Row], seeds: Sequence[int], records: Path) -> None:
+    """Remove the run folders whose record is there: of processes that were killed between the two."""
+    for row, seed in itertools.product(rows, seeds):
+        folder = _folder(records, row, seed)
+        if folder.exists() and record_path(records, row, seed).exists():
+            with contextlib.suppress(InUseError), hold(folder.parent, f"{folder.name}.lock"):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder(records: Path, row: Row, seed: int) -> Path:
+    return records / UNFINISHED / f"{row.name}-seed{seed}"
 
 
 def _forget_unlike(folder: Path, row: Row) -> None:

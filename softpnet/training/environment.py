@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = ("softpnet", "torch", "lightning-fabric", "numpy", "safetensors")
+CAPTURED: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 10}
 
 
 def versions() -> dict[str, str]:
@@ -49,17 +50,14 @@ def _processor_model() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
-def _commit() -> str:
-    """The commit of the source tree that runs, with "+" where the package differs from it; empty when installed."""
-    tree = Path(__file__).parents[2]
+def _commit(tree: Path = Path(__file__).parents[2]) -> str:
+    """The last commit that changed the package, with "+" where it was changed since; empty when installed."""
     if not (tree / ".git").exists():
         return ""
     git = ("git", "-C", str(tree))
     try:
-        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10)
-        changed = subprocess.run(
-            [*git, "status", "--porcelain", "softpnet"], capture_output=True, text=True, timeout=10
-        )
+        last = subprocess.run([*git, "log", "-1", "--format=%H", "--", "softpnet"], **CAPTURED)
+        changed = subprocess.run([*git, "status", "--porcelain", "softpnet"], **CAPTURED)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
+    return last.stdout.strip() + ("+" if changed.stdout.strip() else "")

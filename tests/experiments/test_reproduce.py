@@ -342,6 +342,15 @@ def test_a_run_that_was_cut_off_under_other_code_or_choices_is_begun_again(tmp_p
     assert there == [reason is None]
 
 
+def test_the_folder_of_a_run_whose_record_is_there_is_removed_unless_it_is_in_use(tmp_path):
+    record(tmp_path, ROW, 0, 0.9, 0.8)
+    folder = tmp_path / UNFINISHED / "tiny-seed0"
+    folder.mkdir(parents=True)
+    with hold(folder.parent, "tiny-seed0.lock"):
+        assert list(run_missing([ROW], (0,), tmp_path, jobs=1)) == [] and folder.exists()
+    assert list(run_missing([ROW], (0,), tmp_path, jobs=1)) == [] and not list(folder.parent.iterdir())
+
+
 def test_what_a_run_warns_of_is_passed_on(tmp_path, monkeypatch):
     monkeypatch.setattr(Processes, "run", lambda *given: (0, "softpnet: warning: beware\n"))
     monkeypatch.setattr(reproduce, "write_record", lambda row, seed, run, folder: record(folder, row, seed, 0.9, 0.8))
