@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from softpnet.cli.table import chosen_rows, show
 from softpnet.experiments.rows import SEEDS
@@ -28,7 +29,7 @@ def test_the_readme_task_takes_at_most_20_lines_and_reads_digits(capsys):
 
 
 @pytest.mark.parametrize("page", ["docs/your-own-task.md"])
-def test_the_page_runs(page, tmp_path):
+def test_the_page_runs(page):
     namespace = {}
     blocks = python_blocks(page)
     assert len(blocks) >= 4
@@ -43,6 +44,42 @@ def test_the_page_runs(page, tmp_path):
     summed = label_log_prob(namespace["model"].task, labels, torch.Generator())(log_p, labels)
     assert namespace["task"](values=4).space.size == 16 and namespace["task"]().space.size == 9  # the last block's
     torch.testing.assert_close(namespace["bars"].label_log_prob(log_p, labels), summed)
+
+
+def test_images_from_files_are_those_of_the_page(tmp_path, monkeypatch):
+    """The tables that the page describes, made of the page's own stand-in images, give that data."""
+    namespace = {}
+    for block in python_blocks("docs/your-own-task.md"):
+        exec(block, namespace)
+        if "made" in namespace and "filed" in namespace:
+            break
+    made = namespace["made"]
+    header = re.search(r"```\n(left,.*)\n", (ROOT / "docs/your-own-task.md").read_text()).group(1)
+    monkeypatch.chdir(tmp_path)
+    Path("bars/images").mkdir(parents=True)
+
+    def written(image):
+        name = f"images/{len(list(Path('bars/images').iterdir())):04}.png"
+        Image.fromarray((image[0] * 255).round().byte().numpy()).save(f"bars/{name}")
+        return name
+
+    names = namespace["BARS"]
+    for path, (images, labels, concepts) in {"train.csv": made.train, "test.csv": made.tests["test"]}.items():
+        lines = [
+            f"{written(left)},{written(right)},{label},{names[c]},{names[d]}"
+            for (left, right), label, (c, d) in zip(images, labels.tolist(), concepts.tolist(), strict=True)
+        ]
+        Path("bars", path).write_text("\n".join([header, *lines]))
+    lines = [f"{written(image)},{names[c]}" for image, c in zip(*made.anchors, strict=True)]
+    Path("bars/anchors.csv").write_text("\n".join(["image,bar", *lines]))
+    read = namespace["filed"].data(None)
+    for ours, theirs in [
+        (read.train, made.train),
+        (read.tests["test"], made.tests["test"]),
+        (read.anchors, made.anchors),
+    ]:
+        torch.testing.assert_close(ours[0], theirs[0].clamp(0, 1), atol=0.5 / 255 + 1e-6, rtol=0)
+        assert all(torch.equal(a, b) for a, b in zip(ours[1:], theirs[1:], strict=True))
 
 
 def test_the_first_block_is_a_file_that_the_command_line_trains(tmp_path):

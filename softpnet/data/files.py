@@ -29,16 +29,19 @@ def read_images(paths: Sequence[Path], slots: int, shape: Sequence[int], resize:
             raise InputError(f"{paths[0]} cannot be read as an array of numbers: {error}") from error
     if not paths or len(paths) % slots:
         raise InputError(f"{len(paths)} image files were given; expected a multiple of the {slots} slots of an example")
-    return torch.stack([_read(path, shape, resize) for path in paths]).unflatten(0, (-1, slots))
+    return torch.stack([read_image(path, shape, resize) for path in paths]).unflatten(0, (-1, slots))
 
 
-def _read(path: Path, shape: Sequence[int], resize: bool) -> Tensor:
+def read_image(path: Path, shape: Sequence[int], resize: bool = False) -> Tensor:
+    """One image file -> float32 `[C, H, W]` in [0, 1], in grey where there is one channel, in colour where three."""
     import numpy
     from PIL import Image
 
     channels, height, width = shape
     if channels not in (1, 3):
-        raise InputError(f"the model reads {channels} channels, which no image file has; give a .npy array instead")
+        raise InputError(
+            f"{channels} channels are asked for, expected 1 (grey) or 3 (colour) from an image file; use a .npy array"
+        )
     try:
         with Image.open(path) as file:
             if file.width * file.height > PIXEL_LIMIT:
@@ -52,8 +55,8 @@ def _read(path: Path, shape: Sequence[int], resize: bool) -> Tensor:
     if image.size != (width, height):
         if not resize:
             raise InputError(
-                f"{path} is {image.size[0]}x{image.size[1]}, but the model was trained on {width}x{height}; "
-                "add --resize to scale it"
+                f"{path} is {image.size[0]}x{image.size[1]}, expected {width}x{height}; "
+                "scale it (--resize, or resize=True)"
             )
         image = image.resize((width, height), Image.Resampling.BILINEAR)
     pixels = torch.from_numpy(numpy.array(image)).float() / 255  # [H, W] or [H, W, 3]
