@@ -7,9 +7,12 @@ import pytest
 import torch
 from PIL import Image
 
+from softpnet import methods, tasks
 from softpnet.cli.table import chosen_rows, show
 from softpnet.experiments.rows import SEEDS
 from softpnet.likelihood import label_log_prob
+from softpnet.methods.base import Batch, Clock
+from softpnet.training.streams import Streams
 
 ROOT = Path(__file__).parents[1]
 
@@ -118,6 +121,27 @@ def test_a_page_s_tables_are_what_the_records_give(tmp_path, page, rows, only):
     made.write_text((ROOT / page).read_text())
     show(chosen_rows([rows]), SEEDS, ROOT / "results", "markdown", made, only)
     assert made.read_text() == (ROOT / page).read_text()
+
+
+def test_the_page_says_how_much_truth_the_cache_teaches_a_network_that_reads_well():
+    """Weight of the true values in Kand-Logic's targets, valid and invalid scenes, where p is 0.99 for each of them."""
+    page = (ROOT / "docs/results.md").read_text()
+    task, streams = tasks.load("kand_logic"), Streams(0)
+    truth = torch.randint(3, (128, 18), generator=streams("truth"))  # [B, k]
+    log_p = torch.full((128, 18, 3), 0.005).scatter(2, truth[..., None], 0.99).log()
+    batch = Batch(torch.empty(0), task.label(truth), torch.arange(128))
+    shown = {"cache, 1 step": {}, "cache, 10 steps": {"walk_steps": 10}, "k-best": {"candidates": "kbest"}}
+    for line, settings in shown.items():
+        method = methods.find("softpnet")(task, task.settings.override(**settings), [])
+        state, taught = method.start(batch.labels, streams), []
+        for clock in (Clock(epoch, 0) for epoch in range(20)):
+            target, state, _ = method.target(state, batch, log_p, clock, method.gamma(clock), streams("walk"))
+            right = 100 * target.gather(2, truth[..., None]).mean((1, 2))  # [B]
+            taught.append([float(right[batch.labels == label].mean()) for label in (1, 0)])
+        cells = re.search(rf"^\| {line} \|(.*)\|$", page, flags=re.M).group(1).split("|")
+        told = [[float(number) for number in cell.split(",")] for cell in cells]
+        expected = [taught[epoch] for epoch in (0, 1, 5, 10, 19)]
+        torch.testing.assert_close(torch.tensor(told), torch.tensor(expected), atol=1.5, rtol=0)
 
 
 def test_local_links_lead_somewhere():
