@@ -51,6 +51,8 @@ IMAGES_AT_ONCE = 512
 
 
 class Prediction(NamedTuple):
+    """What was read in every example."""
+
     concepts: Tensor  # [N, k]
     label: Tensor  # [N] or [N, m], the rule applied to the concepts
     probabilities: Tensor  # [N, k, h]

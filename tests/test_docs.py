@@ -1,12 +1,14 @@
 """What README and docs show is run as it stands there."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image
 
+import softpnet
 from softpnet import methods, tasks
 from softpnet.cli.table import chosen_rows, show
 from softpnet.experiments.rows import SEEDS
@@ -142,6 +144,12 @@ def test_the_page_says_how_much_truth_the_cache_teaches_a_network_that_reads_wel
         told = [[float(number) for number in cell.split(",")] for cell in cells]
         expected = [taught[epoch] for epoch in (0, 1, 5, 10, 19)]
         torch.testing.assert_close(torch.tensor(told), torch.tensor(expected), atol=1.5, rtol=0)
+
+
+def test_the_page_of_public_names_is_that_of_the_docstrings_and_has_them_all():
+    made = runpy.run_path(str(ROOT / "docs/api.py"))
+    assert made["page"]() == (ROOT / "docs/api.md").read_text()
+    assert set(softpnet.__all__) <= {name for part in made["PARTS"].values() for name in part}
 
 
 def test_local_links_lead_somewhere():
