@@ -26,8 +26,15 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "checks.Encoder": [],
         "learner.Watch": [],
     },
-    "Checking it": {"check_task": []},
-    "Data": {"Examples": [], "Anchors": [], "Data": [], "data.tables.Table": ["images", "integers"]},
+    "Checking it": {"check_task": [], "conformance.report.Report": ["failures", "raise_if_failed"]},
+    "Data": {
+        "Examples": [],
+        "Anchors": [],
+        "Data": [],
+        "data.tables.Table": ["images", "integers"],
+        "data.mnist.load": [],
+        "training.streams.Streams": [],
+    },
     "Training and reading": {
         "SoftPNet": ["fit", "predict", "score", "embed", "prototypes", "save", "load", "config"],
         "Prediction": [],

@@ -35,7 +35,7 @@ def test_the_readme_task_takes_at_most_20_lines_and_reads_digits(capsys):
 
 @pytest.mark.parametrize("page", ["docs/your-own-task.md"])
 def test_the_page_runs(page):
-    namespace = {}
+    namespace = {"__file__": page}
     blocks = python_blocks(page)
     assert len(blocks) >= 4
     for block in blocks:
@@ -53,12 +53,11 @@ def test_the_page_runs(page):
 
 def test_images_from_files_are_those_of_the_page(tmp_path, monkeypatch):
     """The tables that the page describes, made of the page's own stand-in images, give that data."""
-    namespace = {}
+    namespace = {"__file__": str(tmp_path / "my_rule.py")}
     for block in python_blocks("docs/your-own-task.md"):
-        exec(block, namespace)
-        if "made" in namespace and "filed" in namespace:
-            break
-    made = namespace["made"]
+        if "def draw(" in block or "Table(" in block:
+            exec(block, namespace)
+    made = namespace["task"].data(Streams(0))
     header = re.search(r"```\n(left,.*)\n", (ROOT / "docs/your-own-task.md").read_text()).group(1)
     monkeypatch.chdir(tmp_path)
     Path("bars/images").mkdir(parents=True)
@@ -77,6 +76,7 @@ def test_images_from_files_are_those_of_the_page(tmp_path, monkeypatch):
         Path("bars", path).write_text("\n".join([header, *lines]))
     lines = [f"{written(image)},{names[c]}" for image, c in zip(*made.anchors, strict=True)]
     Path("bars/anchors.csv").write_text("\n".join(["image,bar", *lines]))
+    monkeypatch.chdir("/")  # paths are the file's, not the shell's
     read = namespace["filed"].data(None)
     for ours, theirs in [
         (read.train, made.train),
@@ -140,6 +140,9 @@ def test_the_page_says_how_much_truth_the_cache_teaches_a_network_that_reads_wel
             target, state, _ = method.target(state, batch, log_p, clock, method.gamma(clock), streams("walk"))
             right = 100 * target.gather(2, truth[..., None]).mean((1, 2))  # [B]
             taught.append([float(right[batch.labels == label].mean()) for label in (1, 0)])
+            if clock.epoch == 0 and "rows" in state:
+                agree = (state["rows"] == truth[:, None]).sum(-1).amax(1)[batch.labels == 1]  # of the best row
+                assert 13.5 < agree.float().mean() < 14.5 and "about 14 of 18 values" in page
         cells = re.search(rf"^\| {line} \|(.*)\|$", page, flags=re.M).group(1).split("|")
         told = [[float(number) for number in cell.split(",")] for cell in cells]
         expected = [taught[epoch] for epoch in (0, 1, 5, 10, 19)]

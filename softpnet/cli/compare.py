@@ -37,6 +37,8 @@ class Compare:
 
     def run(self) -> int:
         from softpnet import methods, tasks
+        from softpnet.experiments.judge import check_same_data
+        from softpnet.experiments.records import read_records
         from softpnet.experiments.rows import OURS, Row
         from softpnet.training.folder import plain_name
 
@@ -55,6 +57,8 @@ class Compare:
         ordered = sorted(dict.fromkeys(self.methods), key=lambda method: method != OURS)
         rows = [Row(method, method, self.task, method, options, changed) for method in ordered]
         folder = self.records or Path("comparisons") / plain_name(task.name)
-        run_and_show(rows, chosen_seeds(self.seeds), folder, self.jobs, self.into, picture=folder / "seeds.png")
+        seeds = chosen_seeds(self.seeds)
+        check_same_data(task, [record for row in rows for record in read_records(row, seeds, folder)])
+        run_and_show(rows, seeds, folder, self.jobs, self.into, picture=folder / "seeds.png")
         print(f"picture: {folder / 'seeds.png'}")
         return 0

@@ -39,6 +39,7 @@ class Report:
         return not self.failures()
 
     def failures(self) -> list[Result]:
+        """The checks that failed, each with its name and message."""
         return [result for result in self if result.outcome == "failed"]
 
     def raise_if_failed(self) -> Report:

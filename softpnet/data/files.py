@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from softpnet.errors import InputError
 from softpnet.storage import refuse_code
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 PIXEL_LIMIT = 50_000_000
 """A small file can claim to be a huge image; beyond this none is decoded."""
@@ -46,18 +51,31 @@ def read_image(path: Path, shape: Sequence[int], resize: bool = False) -> Tensor
         with Image.open(path) as file:
             if file.width * file.height > PIXEL_LIMIT:
                 raise ValueError(f"its {file.width}x{file.height} pixels are more than {PIXEL_LIMIT:,}")
-            whole: Image.Image = file
-            if file.mode.startswith("I"):  # 16 bits per pixel, which convert would cut off at 255
-                whole = Image.fromarray((numpy.asarray(file) // 257).astype(numpy.uint8))
-            image = whole.convert("L" if channels == 1 else "RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            image = _as_shown(file).convert("L" if channels == 1 else "RGB")
+    except (OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError) as error:
         raise InputError(f"{path} cannot be read as an image: {error}") from error
     if image.size != (width, height):
         if not resize:
             raise InputError(
                 f"{path} is {image.size[0]}x{image.size[1]}, expected {width}x{height}; "
-                "scale it (--resize, or resize=True)"
+                "resize it (`softpnet predict --resize`; resize=True in Python)"
             )
         image = image.resize((width, height), Image.Resampling.BILINEAR)
     pixels = torch.from_numpy(numpy.array(image)).float() / 255  # [H, W] or [H, W, 3]
     return pixels[None] if channels == 1 else pixels.permute(2, 0, 1)
+
+
+def _as_shown(file: Image.Image) -> Image.Image:
+    """The image as a viewer shows it, in 8 bits; raises for one that would lose what it shows on the way."""
+    import numpy
+    from PIL import Image, ImageOps
+
+    image: Image.Image = ImageOps.exif_transpose(file)
+    if image.has_transparency_data and numpy.asarray(image.convert("RGBA"))[..., 3].min() < 255:
+        raise ValueError("it has transparent pixels; lay it on a background first")
+    if image.mode not in ("F", "I") and not image.mode.startswith("I;"):
+        return image
+    values = numpy.asarray(image)  # convert would cut them off at 255
+    if image.mode == "F" or values.min() < 0 or values.max() >= 2**16:
+        raise ValueError("its pixels are no numbers of 8 or 16 bits; convert it first")
+    return Image.fromarray((values // 257).astype(numpy.uint8))

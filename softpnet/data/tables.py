@@ -21,12 +21,14 @@ class Table:
         try:
             with self.path.open(newline="", encoding="utf-8-sig") as file:
                 reader = csv.reader(file, strict=True)
-                self.header = next(reader, [])
-                self.rows = [(reader.line_num, cells) for cells in reader if cells]
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
+                self.header = [name.strip() for name in next(reader, [])]
+                self.rows = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if cells]
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.path} is not text in UTF-8 ({error}); save it as CSV in UTF-8") from error
+        except (OSError, csv.Error) as error:
             raise InputError(f"{self.path} cannot be read as a CSV table: {error}") from error
         if len(set(self.header)) < len(self.header):
-            raise InputError(f"{self.path} has two columns of one name: {', '.join(self.header)}; rename one")
+            raise InputError(f"{self.path} has two columns of one name: {self.header}; rename one")
         for line, cells in self.rows:
             if len(cells) != len(self.header):
                 raise InputError(
@@ -41,36 +43,47 @@ class Table:
         Args:
             shape: channels (1: grey, 3: colour), height and width; `resize` scales images of another size.
         """
-        folder = self.path.parent
-        return self._read(columns, lambda cell, column: read_image(folder / cell, shape, resize))
+        if len(shape) != 3 or shape[0] not in (1, 3) or min(shape) < 1:
+            raise InputError(f"shape is {tuple(shape)}, expected (channels, height, width), with 1 or 3 channels")
 
-    def integers(self, columns: str | Sequence[str], names: Sequence[str] = ()) -> Tensor:
-        """Whole numbers, `[N]` or `[N, k]`; with `names`, the place of the cell's name among them."""
-        number = {name: torch.tensor(at) for at, name in enumerate(names)}
-
-        def read(cell: str, column: str) -> Tensor:
-            try:
-                return number[cell.strip()] if names else torch.tensor(int(cell))
-            except (KeyError, ValueError, RuntimeError):
-                expected = f"one of {', '.join(names)}" if names else "a whole number (or give names=)"
-                raise InputError(f"column {column!r} has {cell!r}, expected {expected}") from None
+        def read(cell: str) -> Tensor:
+            if not cell:
+                raise InputError("the cell is empty, expected the name of an image file")
+            return read_image(self.path.parent / cell, shape, resize)
 
         return self._read(columns, read)
 
-    def _read(self, columns: str | Sequence[str], read: Callable[[str, str], Tensor]) -> Tensor:
+    def integers(self, columns: str | Sequence[str], names: Sequence[str] = ()) -> Tensor:
+        """Whole numbers, `[N]` or `[N, k]`; with `names`, the place of the cell's name among them."""
+        known = [str(name).strip() for name in names]
+        if len(set(known)) < len(known):
+            raise InputError(f"names has one twice: {known}; expected each value's own name, in the order of numbers")
+        expected = f"one of {known}" if known else "a whole number of up to 63 bits (or give names=)"
+
+        def read(cell: str) -> Tensor:
+            try:
+                return torch.tensor(known.index(cell) if known else int(cell))
+            except (ValueError, RuntimeError):  # no number or name; too large
+                raise InputError(f"{cell!r}, expected {expected}") from None
+
+        return self._read(columns, read)
+
+    def _read(self, columns: str | Sequence[str], read: Callable[[str], Tensor]) -> Tensor:
         """Every cell of the columns, read: `[N, ...]` for one name, `[N, columns, ...]` for a list."""
         names = [columns] if isinstance(columns, str) else list(columns)
-        unknown = [name for name in names if name not in self.header]
-        if unknown or not names:
-            raise InputError(
-                f"{self.path} has no column {', '.join(unknown) or '(none was named)'}; it has {', '.join(self.header)}"
-            )
+        for name in names:
+            if name not in self.header:
+                apart = "; separate its columns by commas" if len(self.header) == 1 else ""
+                raise InputError(f"{self.path} has no column {name!r}; it has {self.header}{apart}")
+        if not names:
+            raise InputError(f"no column of {self.path} was named; it has {self.header}")
         at = [self.header.index(name) for name in names]
         found = []
         for line, cells in self.rows:
-            try:
-                found.append(torch.stack([read(cells[i], self.header[i]) for i in at]))
-            except InputError as error:
-                raise InputError(f"{self.path}, line {line}: {error}") from error
-        whole = torch.stack(found)
+            for i in at:
+                try:
+                    found.append(read(cells[i]))
+                except InputError as error:
+                    raise InputError(f"{self.path}, line {line}, column {self.header[i]!r}: {error}") from error
+        whole = torch.stack(found).unflatten(0, (-1, len(at)))  # [N, columns, ...]
         return whole[:, 0] if isinstance(columns, str) else whole

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import torch
@@ -19,6 +20,8 @@ from softpnet.learner import SoftPNet
 from softpnet.storage import digest, to_json, to_safetensors
 from softpnet.task import Data, Task
 from softpnet.training.folder import METRICS, MODEL, RunFolder
+from softpnet.training.run import fingerprint
+from softpnet.training.streams import Streams
 
 
 def scores(model: SoftPNet, data: Data) -> dict[str, dict[str, float]]:
@@ -38,6 +41,7 @@ def judge(model: SoftPNet, data: Data, run: Path, pictures: bool) -> dict[str, d
             "seconds_per_epoch": statistics.median(epochs) if epochs else None,
             "model_sha256": digest(folder.read(MODEL)),
             "weights_sha256": digest(to_safetensors(dict(model.module.named_parameters()), {})),
+            "data_sha256": _data_fingerprint(data),
             "tests": found,
         }
         folder.write(METRICS, to_json(metrics))
@@ -87,6 +91,23 @@ def check_tests(task: Task, data: Data) -> None:
     for examples in data.tests.values():
         check_images(examples.images, task.space)
         check_labels(examples.labels, len(examples.images), task)
+
+
+def check_same_data(task: Task, records: Sequence[Mapping[str, Any]]) -> None:
+    """Raise where the task, for a seed that has a record, no longer makes the data that the record is of."""
+    known = [record for record in records if "data_sha256" in record]
+    if known and known[0]["data_sha256"] != _data_fingerprint(make_data(task, Streams(known[0]["seed"]))):
+        raise InputError(
+            f"the records of task {task.name!r} were made with other data: images or tables were changed since, or its "
+            "data differs from call to call; remove the records, or name another folder (--records)"
+        )
+
+
+def _data_fingerprint(data: Data) -> str:
+    """One sha256 for all that is trained and judged on."""
+    anchors = data.anchors.values() if isinstance(data.anchors, Mapping) else [data.anchors]
+    parts = (data.train, *anchors, *data.tests.values())
+    return fingerprint(tensor for part in parts for tensor in part if tensor is not None)
 
 
 def make_data(task: Task, streams: Callable[[str], Generator]) -> Data:

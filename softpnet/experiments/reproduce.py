@@ -136,7 +136,8 @@ def _sweep(rows: Sequence[Row], seeds: Sequence[int], records: Path) -> None:
         folder = _folder(records, row, seed)
         if folder.exists() and record_path(records, row, seed).exists():
             with contextlib.suppress(InUseError), hold(folder.parent, f"{folder.name}.lock"):
-                shutil.rmtree(folder, ignore_errors=True)
+                if holder(folder) is None:
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _folder(records: Path, row: Row, seed: int) -> Path:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = ("softpnet", "torch", "lightning-fabric", "numpy", "safetensors")
-CAPTURED: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 10}
 
 
 def versions() -> dict[str, str]:
@@ -51,13 +50,18 @@ def _processor_model() -> str:
 
 
 def _commit(tree: Path = Path(__file__).parents[2]) -> str:
-    """The last commit that changed the package, with "+" where it was changed since; empty when installed."""
+    """The last commit that changed the package, with "+" where it was changed since; empty where git cannot tell."""
     if not (tree / ".git").exists():
         return ""
-    git = ("git", "-C", str(tree))
     try:
-        last = subprocess.run([*git, "log", "-1", "--format=%H", "--", "softpnet"], **CAPTURED)
-        changed = subprocess.run([*git, "status", "--porcelain", "softpnet"], **CAPTURED)
+        last = _git(tree, "log", "-1", "--format=%H", "--", "softpnet")
+        return last + ("+" if _git(tree, "status", "--porcelain", "softpnet") else "")
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return last.stdout.strip() + ("+" if changed.stdout.strip() else "")
+
+
+def _git(tree: Path, *command: str) -> str:
+    """What git says of the tree, and of no other that the environment names, as that of a hook does."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    done = subprocess.run(["git", "-C", str(tree), *command], capture_output=True, text=True, timeout=10, env=kept)
+    return done.stdout.strip()

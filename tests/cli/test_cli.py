@@ -272,7 +272,9 @@ def test_tasks_and_methods_are_listed_with_what_they_are(what, folder):
 
 def test_methods_are_compared_on_a_task_of_one_s_own_and_what_changed_is_not_mixed(home, softpnet_here, monkeypatch):
     (home / "compared").mkdir()
-    (home / "compared" / "my_rule.py").write_text(RULE)
+    rule = RULE.replace("return images +", "images += float(open('shift.txt').read())\n    return images +")
+    (home / "compared" / "my_rule.py").write_text(rule)
+    (home / "compared" / "shift.txt").write_text("0")
     monkeypatch.chdir(home / "compared")
     given = ("compare", "my_rule.py", "--methods", "supervised", "softpnet", "--seeds", 2, "--epochs", 1)
     code, out, error = softpnet_here(*given)
@@ -284,7 +286,10 @@ def test_methods_are_compared_on_a_task_of_one_s_own_and_what_changed_is_not_mix
     assert "picture: comparisons/two_bars/seeds.png" in out and Path("comparisons/two_bars/seeds.svg").exists()
     code, again, error = softpnet_here(*given)  # from the records
     assert (code, again, error) == (0, out, "")
-    Path("my_rule.py").write_text(RULE + "\n# changed\n")
+    Path("shift.txt").write_text("0.1")  # data that is not in the task's file
+    code, _, error = softpnet_here(*given)
+    assert_one_sentence(code, error, "were made with other data", "remove the records")
+    Path("my_rule.py").write_text(rule + "\n# changed\n")
     code, _, error = softpnet_here(*given)
     assert_one_sentence(code, error, "softpnet-seed0.json", "task file's sha256", "remove it")
     code, _, error = softpnet_here("compare", "my_rule.py", "--methods", "none", "--records", "other")

@@ -6,6 +6,7 @@ import torch
 from PIL import Image
 
 from softpnet import InputError
+from softpnet.data.files import read_image
 from softpnet.data.tables import Table
 
 RED, GREY = (255, 0, 0), (51, 51, 51)
@@ -37,12 +38,16 @@ def test_one_column_gives_a_value_per_row_and_a_list_of_columns_several(table):
 
 def test_names_stand_for_their_places(table):
     made = table("what,why\nbad, good\ngood ,bad\n")
-    assert made.integers(["what", "why"], names=["bad", "good"]).tolist() == [[0, 1], [1, 0]]
+    for names in (["bad", "good"], numpy.array(["bad ", "good"])):
+        assert made.integers(["what", "why"], names=names).tolist() == [[0, 1], [1, 0]]
+    assert table("n\n7\n5\n").integers("n", names=[5, 6, 7]).tolist() == [2, 0]
 
 
-def test_spreadsheets_quotes_empty_lines_and_absolute_paths_are_read(table, tmp_path):
-    made = table(f'"image, front",n\r\n"{tmp_path / "red.png"}",1\r\n\r\nred.png,2\r\n', encoding="utf-8-sig")
+def test_spreadsheets_quotes_spaces_empty_lines_and_absolute_paths_are_read(table, tmp_path):
+    text = f'"image, front", n,note\r\n"{tmp_path / "red.png"}",1,"two\r\nlines"\r\n\r\n red.png,2,\r\n'
+    made = table(text, encoding="utf-8-sig")
     assert made.integers("n").tolist() == [1, 2] and made.images("image, front", (3, 2, 3)).shape == (2, 3, 2, 3)
+    assert made.rows[0][1][2] == "two\r\nlines"
 
 
 @pytest.mark.parametrize(
@@ -51,8 +56,9 @@ def test_spreadsheets_quotes_empty_lines_and_absolute_paths_are_read(table, tmp_
         ("", "has no rows below its header"),
         ("a,b\n", "has no rows below its header"),
         ("a,b\n1,2\n3\n", "line 3 has 1 cells, expected 2"),
-        ("a,a\n1,2\n", "two columns of one name: a, a"),
-        ("a\n\0\xff", "cannot be read as a CSV table"),
+        ("a,a\n1,2\n", r"two columns of one name: \['a', 'a'\]; rename one"),
+        ("a\n\xff", "is not text in UTF-8 .*; save it as CSV in UTF-8"),
+        ('a\n"never closed\n', "cannot be read as a CSV table: unexpected end of data"),
     ],
 )
 def test_a_table_that_is_none_is_refused(table, text, message):
@@ -68,16 +74,65 @@ def test_a_table_that_is_not_there_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        (lambda t: t.integers("c"), r"has no column c; it has image, n$"),
-        (lambda t: t.integers([]), r"none was named"),
-        (lambda t: t.integers("n"), r"table\.csv, line 3: column 'n' has 'two', expected a whole number \(or give nam"),
-        (lambda t: t.integers("n", names=["one", "two"]), r"line 2: column 'n' has '1', expected one of one, two"),
-        (lambda t: t.images("image", (3, 4, 4)), r"line 2: .*red\.png is 3x2, expected 4x4; .*resize=True"),
-        (lambda t: t.images("image", (3, 2, 3)), r"line 3: .*blue\.png cannot be read as an image"),
-        (lambda t: t.images("image", (2, 2, 3)), r"2 channels are asked for, expected 1 \(grey\) or 3 \(colour\)"),
+        (lambda t: t.integers("c"), r"has no column 'c'; it has \['image', 'n', 'm'\]$"),
+        (lambda t: t.integers([]), r"no column of .* was named"),
+        (
+            lambda t: t.integers("n"),
+            r"line 3, column 'n': 'two', expected a whole number of up to 63 bits \(or give nam",
+        ),
+        (lambda t: t.integers("m"), r"line 3, column 'm': '10{23}', expected a whole number of up to 63 bits"),
+        (lambda t: t.integers("n", names=["one", "two"]), r"line 2, column 'n': '1', expected one of \['one', 'two'\]"),
+        (lambda t: t.integers("n", names=["x", "y", "x"]), r"names has one twice: \['x', 'y', 'x'\]"),
+        (
+            lambda t: t.images("image", (3, 4, 4)),
+            r"line 2, column 'image': .*red\.png is 3x2, expected 4x4; .*resize=Tr",
+        ),
+        (lambda t: t.images("image", (3, 2, 3)), r"line 3, column 'image': .*blue\.png cannot be read as an image"),
+        (
+            lambda t: t.images("image", (2, 3, 3)),
+            r"shape is \(2, 3, 3\), expected \(channels, height, width\), with 1 or",
+        ),
+        (lambda t: t.images("image", (3, 2)), r"shape is \(3, 2\), expected \(channels, height, width\)"),
+        (lambda t: t.images("image", (3, 0, 2), resize=True), r"shape is \(3, 0, 2\), expected"),
     ],
 )
-def test_a_cell_that_cannot_be_read_is_named_with_its_line(table, read, message):
-    made = table("image,n\nred.png,1\nblue.png,two\n")
+def test_what_cannot_be_read_is_named_with_its_line_and_column(table, read, message):
+    made = table(f"image,n,m\nred.png,1,1\nblue.png,two,{10**23}\n")
     with pytest.raises(InputError, match=message):
         read(made)
+
+
+def test_other_separators_and_empty_cells_are_told_as_such(table):
+    with pytest.raises(InputError, match=r"it has \['image;n'\]; separate its columns by commas"):
+        table("image;n\nred.png;1\n").integers("n")
+    with pytest.raises(InputError, match=r"line 2, column 'image': the cell is empty, expected the name of an image"):
+        table("image,n\n,1\n").images("image", (3, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (Image.new("RGBA", (3, 2), (0, 0, 0, 254)), "transparent pixels; lay it on a background"),
+        (Image.new("LA", (3, 2), (9, 0)), "transparent pixels; lay it on a background"),
+        (Image.new("F", (3, 2), 0.5), "no numbers of 8 or 16 bits"),
+        (Image.new("I", (3, 2), 70_000), "no numbers of 8 or 16 bits"),
+    ],
+    ids=["transparent colour", "transparent grey", "floating point", "32 bits"],
+)
+def test_images_that_would_silently_lose_what_they_show_are_refused(tmp_path, image, message):
+    image.save(tmp_path / "image.tiff")
+    with pytest.raises(InputError, match=message):
+        read_image(tmp_path / "image.tiff", (1, 2, 3))
+
+
+def test_images_are_read_as_a_viewer_shows_them(tmp_path):
+    pixels = numpy.arange(6, dtype=numpy.uint8).reshape(2, 3) * 50
+    turned = Image.Exif()
+    turned[0x0112] = 6  # turn by 90 degrees clockwise
+    Image.fromarray(pixels).save(tmp_path / "turned.png", exif=turned)
+    read = read_image(tmp_path / "turned.png", (1, 3, 2))
+    assert (read[0] * 255).round().tolist() == numpy.rot90(pixels, -1).tolist()
+    Image.new("RGBA", (3, 2), (*RED, 255)).save(tmp_path / "opaque.png")
+    assert read_image(tmp_path / "opaque.png", (3, 2, 3))[:, 0, 0].tolist() == [1, 0, 0]
+    Image.fromarray(numpy.full((2, 3), 65_535, dtype=numpy.uint16)).save(tmp_path / "deep.png")
+    assert read_image(tmp_path / "deep.png", (1, 2, 3)).unique().tolist() == [1]

@@ -346,8 +346,9 @@ def test_the_folder_of_a_run_whose_record_is_there_is_removed_unless_it_is_in_us
     record(tmp_path, ROW, 0, 0.9, 0.8)
     folder = tmp_path / UNFINISHED / "tiny-seed0"
     folder.mkdir(parents=True)
-    with hold(folder.parent, "tiny-seed0.lock"):
-        assert list(run_missing([ROW], (0,), tmp_path, jobs=1)) == [] and folder.exists()
+    for held, lock in [(folder.parent, "tiny-seed0.lock"), (folder, "lock")]:
+        with hold(held, lock):
+            assert list(run_missing([ROW], (0,), tmp_path, jobs=1)) == [] and folder.exists()
     assert list(run_missing([ROW], (0,), tmp_path, jobs=1)) == [] and not list(folder.parent.iterdir())
 
 
