@@ -8,6 +8,8 @@ from pathlib import Path
 
 import tyro
 
+from softpnet.errors import InputError
+
 
 @dataclass(frozen=True)
 class Predict:
@@ -17,7 +19,9 @@ class Predict:
     """The run's folder."""
     images: tyro.conf.Positional[tuple[Path, ...]]
     """Image files, as many per example as the task has slots, example after example; or one .npy array
-    [N, n, C, H, W] of float32 in [0, 1]."""
+    [N, n, C, H, W] of float32 in [0, 1]; or one CSV table."""
+    columns: tuple[str, ...] = ()
+    """Columns of the CSV table that name image files, one per slot."""
     task: str | None = None
     """The task's file, if it is one of your own: no code is taken from a run folder."""
     resize: bool = False
@@ -27,11 +31,15 @@ class Predict:
 
     def run(self) -> int:
         from softpnet.data.files import read_images
+        from softpnet.data.tables import Table
         from softpnet.learner import SoftPNet
 
         model = SoftPNet.load(self.folder, origin=self.task)
         assert model.image_shape is not None
-        images = read_images(self.images, model.task.space.slots, model.image_shape, self.resize)
+        if self._names_table():
+            images = Table(self.images[0]).images(self.columns, model.image_shape, resize=self.resize)
+        else:
+            images = read_images(self.images, model.task.space.slots, model.image_shape, self.resize)
         found = model.predict(images)
         names = model.task.space.value_names()
         for at, (concepts, label) in enumerate(zip(found.concepts.tolist(), found.label.tolist(), strict=True)):
@@ -46,3 +54,11 @@ class Predict:
                 least = float(found.probabilities[at].amax(-1).min())
                 print(f"{at}: label {label}, concepts {' '.join(words)} (least certain concept {least:.3f})")
         return 0
+
+    def _names_table(self) -> bool:
+        """Whether the images are named in a table; raises where a table lacks columns, or columns their table."""
+        table = [path.suffix.lower() == ".csv" for path in self.images] == [True]
+        if table != bool(self.columns):
+            said = "is a table; name its columns of images" if table else "were given; expected one .csv table"
+            raise InputError(f"{' '.join(map(str, self.images))} {said} (--columns left right, say)")
+        return table

@@ -712,6 +712,20 @@ def test_predict_reads_an_array(trained, softpnet_here, home, pngs, monkeypatch,
     )
 
 
+def test_predict_reads_the_images_that_a_table_names(trained, softpnet_here, home, pngs, monkeypatch, tmp_path):
+    monkeypatch.chdir(home)
+    (tmp_path / "pairs.csv").write_text(f"right,left\n{pngs[1]},{pngs[0]}\n{pngs[2]},{pngs[2]}\n")
+    given = ("predict", "run", "--task", "my_rule.py", "--json")
+    from_table = softpnet_here(*given, tmp_path / "pairs.csv", "--columns", "left", "right")
+    assert from_table == softpnet_here(*given, *pngs[:2], pngs[2], pngs[2]) and from_table[0] == 0
+    code, _, error = softpnet_here(*given, tmp_path / "pairs.csv")
+    assert_one_sentence(code, error, "pairs.csv is a table; name its columns of images (--columns left right, say)")
+    code, _, error = softpnet_here(*given, *pngs[:2], "--columns", "left", "right")
+    assert_one_sentence(code, error, str(pngs[1]), "expected one .csv table")
+    code, _, error = softpnet_here(*given, tmp_path / "pairs.csv", "--columns", "left")
+    assert_one_sentence(code, error, "1 slots", "2")
+
+
 def test_predict_reads_sixteen_bits_per_pixel_as_the_same_picture(trained, softpnet_here, home, monkeypatch, tmp_path):
     monkeypatch.chdir(home)
     grey = numpy.tile(numpy.arange(0, 256, 16, dtype=numpy.uint8), (16, 1))
