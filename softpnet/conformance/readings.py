@@ -31,6 +31,9 @@ def one_reading_fits(subject: Subject) -> str:
     readings = fitting_readings(values, rows, task.label)
     if readings is None:
         return f"more than {LIMIT:,} readings of the values fit a part of the training examples; they are not counted"
+    absent = [name for name, taken in zip(values.names, readings[0].tolist(), strict=True) if taken < 0]
+    if absent:
+        examples += f", without {_listed(absent)} among them,"
     wrong = (readings >= 0) & (readings != values.number)  # [S, V]
     readings, wrong = readings[wrong.any(1)], wrong[wrong.any(1)]
     if not len(wrong):

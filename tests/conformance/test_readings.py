@@ -86,6 +86,15 @@ def test_what_is_found_is_said_in_the_task_s_own_words():
     assert "such as to take concept 1: 1 for concept 1: 0;" in said(lambda c: c[..., 0] + 2 * c[..., 2], same)
 
 
+def test_values_that_no_training_example_has_are_named():
+    space = sp.ConceptSpace(slots=2, values=4)
+    task = task_of(torch.tensor([[0, 3], [3, 3]]), lambda c: c.sum(-1), space)
+    assert one_reading_fits(Subject(task, seed=0)) == (
+        "the labels of all training examples (2 different assignments), without 1 and 2 among them, allow only the true "
+        "reading of the values"
+    )
+
+
 def test_too_many_readings_are_not_counted_and_unknown_concepts_not_guessed(monkeypatch):
     space = sp.ConceptSpace(slots=2, values=4)
     task = task_of(space.all(), lambda c: c.sum(-1) * 0, space)
