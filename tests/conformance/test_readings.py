@@ -90,8 +90,8 @@ def test_values_that_no_training_example_has_are_named():
     space = sp.ConceptSpace(slots=2, values=4)
     task = task_of(torch.tensor([[0, 3], [3, 3]]), lambda c: c.sum(-1), space)
     assert one_reading_fits(Subject(task, seed=0)) == (
-        "the labels of all training examples (2 different assignments), without 1 and 2 among them, allow only the true "
-        "reading of the values"
+        "the labels of all training examples (2 different assignments), without 1 and 2 among them, "
+        "allow only the true reading of the values"
     )
 
 
