@@ -1,4 +1,4 @@
-"""Reasoning shortcuts, counted: how many ways to read the values give every training example its label."""
+"""The simplest reasoning shortcuts, counted: readings of the values that give every training example its label."""
 
 from __future__ import annotations
 
