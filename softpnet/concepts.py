@@ -158,6 +158,15 @@ class ConceptSpace:
         """Which assignments `[..., k]` have every value inside the space, `[...]`."""
         return ((assignments >= 0) & (assignments < torch.tensor(self.sizes, device=assignments.device))).all(-1)
 
+    def readable(self, assignments: Tensor) -> Tensor:
+        """Which assignments `[..., k]` inside the space a network can read, being made of primitives, `[...]`."""
+        found = torch.ones(assignments.shape[:-1], dtype=torch.bool, device=assignments.device)
+        for group, part in zip(self.groups, self.split(assignments), strict=True):
+            if len(group.primitives) < math.prod(group.values):
+                known = row_keys(group.primitive_table().to(part.device), group.values)
+                found &= torch.isin(row_keys(part, group.values), known).all(-1)
+        return found
+
     def keys(self, assignments: Tensor) -> Tensor:
         """One integer per assignment `[..., k]` -> `[...]`, to compare and look up rows."""
         return row_keys(assignments, self.sizes)

@@ -37,6 +37,9 @@ class Predict:
         model = SoftPNet.load(self.folder, origin=self.task)
         assert model.image_shape is not None
         if self._names_table():
+            slots = model.task.space.slots
+            if len(self.columns) != slots:
+                raise InputError(f"{len(self.columns)} columns are named, expected {slots}, one per slot")
             images = Table(self.images[0]).images(self.columns, model.image_shape, resize=self.resize)
         else:
             images = read_images(self.images, model.task.space.slots, model.image_shape, self.resize)
@@ -59,6 +62,7 @@ class Predict:
         """Whether the images are named in a table; raises where a table lacks columns, or columns their table."""
         table = [path.suffix.lower() == ".csv" for path in self.images] == [True]
         if table != bool(self.columns):
-            said = "is a table; name its columns of images" if table else "were given; expected one .csv table"
-            raise InputError(f"{' '.join(map(str, self.images))} {said} (--columns left right, say)")
+            given = " and ".join(map(str, self.images)) or "no image or table"
+            said = "a table, without its columns of images" if table else "but the --columns of one .csv table"
+            raise InputError(f"{given} was given, {said}; expected RUN new.csv --columns left right, in this order")
         return table

@@ -95,6 +95,14 @@ def concepts_agree(subject: Subject) -> str:
                 f"rule gives {given[at].tolist()} ({int(wrong.sum()):,} of {len(labels):,} examples differ); correct "
                 "the labels, the concepts or the rule"
             )
+        strange = ~space.readable(concepts.long())
+        if strange.any():
+            at = int(strange.nonzero()[0])
+            warnings.warn(
+                f"{name}: example {at} has concepts {concepts[at].tolist()}, among them values whose combination is no "
+                f"primitive ({int(strange.sum()):,} of {len(labels):,} examples), so that it can never be read right",
+                stacklevel=2,
+            )
         total += len(concepts)
     if not total:
         raise NotApplicable("the true concepts are not given")

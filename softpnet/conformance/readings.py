@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from softpnet.concepts import ConceptSpace
-from softpnet.conformance.report import count
+from softpnet.conformance.report import attribute_names, count, listed
 from softpnet.conformance.subject import NotApplicable, Subject
 from softpnet.task import LabelFunction
 
@@ -14,26 +14,30 @@ LIMIT = 20_000
 """More readings than this, whole or in part, are not followed."""
 AT_ONCE = 2_000_000
 """So many values, about, does the rule see in one call."""
+NAMED = 8
+"""No more values are named in a list."""
 
 
 def one_reading_fits(subject: Subject) -> str:
     """Counts the readings that fit, and names a few values whose anchors alone would leave only the true one.
 
     A reading takes each value of an attribute for one of its values, in all slots alike, as a network might that
-    gets every label right.
+    gets every label right; two may be taken for the same.
     """
     task, concepts = subject.task, subject.data.train.concepts
     if concepts is None:
         raise NotApplicable("the training examples have no true concepts, so that it is not known what occurs")
     rows = concepts.long().unique(dim=0)  # [M, k]
+    if not task.space.readable(rows).all():
+        raise NotApplicable("some training examples have a combination of values that is no primitive (see 'concepts')")
     examples = f"all training examples ({count(len(rows), 'different assignment')})"
-    values = Values(task.space)
-    readings = fitting_readings(values, rows, task.label)
+    readings = fitting_readings(task.space, rows, task.label)
     if readings is None:
-        return f"more than {LIMIT:,} readings of the values fit a part of the training examples; they are not counted"
-    absent = [name for name, taken in zip(values.names, readings[0].tolist(), strict=True) if taken < 0]
-    if absent:
-        examples += f", without {_listed(absent)} among them,"
+        return f"more than {LIMIT:,} readings of the values would have to be followed; they are not counted"
+    values = Values(task.space)
+    absent = (readings[0] < 0).nonzero().flatten()
+    if len(absent):
+        examples += f", without {listed([values.names[v] for v in absent], NAMED)} among them,"
     wrong = (readings >= 0) & (readings != values.number)  # [S, V]
     readings, wrong = readings[wrong.any(1)], wrong[wrong.any(1)]
     if not len(wrong):
@@ -41,8 +45,8 @@ def one_reading_fits(subject: Subject) -> str:
     nearest = int(wrong.sum(1).argmin())
     moved = wrong[nearest].nonzero().flatten()
     taken = moved - values.number[moved] + readings[nearest, moved]  # the places of what they are taken for
-    told = ", ".join(f"{values.names[v]} for {values.names[w]}" for v, w in zip(moved, taken, strict=True))
-    enough = _listed([values.names[v] for v in _enough(wrong)])
+    told = listed([f"{values.names[v]} for {values.plain[w]}" for v, w in zip(moved, taken, strict=True)], NAMED)
+    enough = listed([values.names[v] for v in _enough(wrong)], NAMED)
     return (
         f"the labels of {examples} allow {count(len(wrong), 'wrong reading')} of the values beside the true one, "
         f"such as to take {told}; anchors of {enough} alone would rule out every wrong one"
@@ -55,7 +59,7 @@ class Values:
     Attributes:
         number, choices: of each value, which of its attribute's it is, and how many those are, `[V]` each.
         first: where the values of each concept's attribute begin, `[k]`.
-        names: for people; told apart by their attribute's place where two attributes share a name.
+        plain, names: for people, `names` with the attribute before them where two attributes share a name.
     """
 
     def __init__(self, space: ConceptSpace) -> None:
@@ -66,45 +70,61 @@ class Values:
         attributes = iter(begin)
         each = [[next(attributes) for _ in group.values] * len(group.slots) for group in space.groups]
         self.first = torch.tensor([place for part in each for place in part])
-        named = [(group.name, names) for group in space.groups for names in group.value_names]
-        plain = [name for _, names in named for name in names]
-        unique = len(set(plain)) == len(plain)
-        full = [f"{who} {at}: {name}" for at, (who, names) in enumerate(named) for name in names]
-        self.names = plain if unique else full
+        named = [(who, names) for group in space.groups for who, names in attribute_names(space, group)]
+        self.plain = [name for _, names in named for name in names]
+        unique = len(set(self.plain)) == len(self.plain)
+        self.names = self.plain if unique else [who + name for who, names in named for name in names]
 
 
-def fitting_readings(values: Values, rows: Tensor, label: LabelFunction) -> Tensor | None:
-    """All readings under which rows `[M, k]` keep their labels, `[S, V]`: what each value is taken for, -1 where it
-    does not occur; None where there are too many to follow.
+def fitting_readings(space: ConceptSpace, rows: Tensor, label: LabelFunction) -> Tensor | None:
+    """All readings under which rows `[M, k]` keep their labels, and of which each row shows only what has a prototype.
 
     Values are read one after the other, and a row is asked for its label as soon as all of its values are read.
+
+    Returns:
+        What each value is taken for, -1 where it does not occur, `[S, V]`; None where there are too many to follow.
     """
+    values = Values(space)
     places = rows + values.first  # [M, k]
     wanted = label(rows.clone())  # [M] or [M, m]
     unread = torch.zeros(len(rows), len(values.number), dtype=torch.bool).scatter(1, places, True)  # [M, V]
+    lacking = unread.sum(1)  # [M]
     readings = torch.full((1, len(values.number)), -1)
-    while unread.any():
-        value = _most_telling(unread)
+    while lacking.any():
+        value = _most_telling(unread, lacking)
         choices = torch.arange(int(values.choices[value]))
-        readings = readings.repeat_interleave(len(choices), dim=0)
-        readings[:, value] = choices.repeat(len(readings) // len(choices))
-        waiting, unread[:, value] = unread.any(1), False
-        ready = (waiting & ~unread.any(1)).nonzero().flatten()
-        for at in ready.split(max(1, AT_ONCE // (len(readings) * rows.shape[1]))):
-            fits = label(readings[:, places[at]]) == wanted[at]  # [S, b] or [S, b, m]
-            readings = readings[fits.flatten(1).all(1)]
-        if len(readings) > LIMIT:
+        lacking = lacking - unread[:, value].long()
+        ready = (unread[:, value] & (lacking == 0)).nonzero().flatten()
+        unread[:, value] = False
+        if not len(ready) and len(readings) * len(choices) > LIMIT:
             return None
+        kept, many = [], 0
+        for some in readings.split(max(1, AT_ONCE // (len(choices) * len(values.number)))):
+            some = some.repeat_interleave(len(choices), dim=0)
+            some[:, value] = choices.repeat(len(some) // len(choices))
+            kept.append(_that_fit(some, places[ready], wanted[ready], space, label))
+            many += len(kept[-1])
+            if many > LIMIT:
+                return None
+        readings = torch.cat(kept)
     return readings
 
 
-def _listed(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1])] * (len(names) > 1) + names[-1:])
+def _that_fit(readings: Tensor, places: Tensor, wanted: Tensor, space: ConceptSpace, label: LabelFunction) -> Tensor:
+    """Those of the readings `[S, V]` that give rows, at these places `[b, k]`, primitives and the labels wanted."""
+    while len(places) and len(readings):
+        many = max(1, AT_ONCE // (len(readings) * places.shape[1]))  # more rows, the fewer readings are left
+        read = readings[:, places[:many]]  # [S, b, k]
+        readings, read = (each[space.readable(read).all(1)] for each in (readings, read))
+        if len(readings):
+            fits = label(read) == wanted[:many]  # [S, b] or [S, b, m]
+            readings = readings[fits.flatten(1).all(1)]
+        places, wanted = places[many:], wanted[many:]
+    return readings
 
 
-def _most_telling(unread: Tensor) -> int:
-    """Of the unread values of each row, `[M, V]`, the most frequent one in the rows that lack the fewest."""
-    lacking = unread.sum(1)
+def _most_telling(unread: Tensor, lacking: Tensor) -> int:
+    """Of the unread values of each row, `[M, V]`, the most frequent one in the rows that lack the fewest, `[M]`."""
     return int(unread[lacking == lacking[lacking > 0].min()].sum(0).argmax())
 
 

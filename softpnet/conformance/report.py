@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from softpnet.concepts import ConceptSpace, Group
 from softpnet.errors import TaskError
 
 Outcome = Literal["passed", "warning", "failed", "not applicable", "not run"]
@@ -24,6 +25,19 @@ class Result(NamedTuple):
 def count(number: int, thing: str) -> str:
     """`count(2, "row")` -> "2 rows"."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """`listed(["a", "b", "c", "d"], 2)` -> "a, b and 2 more"."""
+    parts = list(names) if len(names) <= most else [*names[:most], f"{len(names) - most:,} more"]
+    return " and ".join([", ".join(parts[:-1])] * (len(parts) > 1) + parts[-1:])
+
+
+def attribute_names(space: ConceptSpace, group: Group) -> list[tuple[str, Sequence[str]]]:
+    """Of each attribute of a group, what to say before a value's name, "" where it is clear, and the values' names."""
+    of = f"{group.name} " if len(space.groups) > 1 else ""
+    which = [f"attribute {at}: " if len(group.values) > 1 else "" for at in range(len(group.values))]
+    return [(of + before, names) for before, names in zip(which, group.value_names, strict=True)]
 
 
 @dataclass(frozen=True, repr=False)

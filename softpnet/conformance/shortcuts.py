@@ -10,7 +10,7 @@ from torch import Tensor
 
 from softpnet import rule
 from softpnet.concepts import ConceptSpace
-from softpnet.conformance.report import count
+from softpnet.conformance.report import attribute_names, count
 from softpnet.conformance.subject import NotApplicable, Subject
 
 ROWS = 2000
@@ -54,10 +54,7 @@ def _exchanges(space: ConceptSpace, rows: Tensor) -> Iterator[tuple[str, Tensor]
     """Two values of an attribute in words, and the rows `[M, k]` with the two exchanged in all slots of the group."""
     parts = space.split(rows)
     for at, group in enumerate(space.groups):
-        for attribute, names in enumerate(group.value_names):
-            where = (f"{group.name} " if len(space.groups) > 1 else "") + (
-                f"attribute {attribute}: " if len(group.values) > 1 else ""
-            )
+        for attribute, (where, names) in enumerate(attribute_names(space, group)):
             for one, other in combinations(range(len(names)), 2):
                 part = parts[at].clone()  # [M, n_g, a]
                 seen = parts[at][..., attribute]

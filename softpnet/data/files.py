@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 PIXEL_LIMIT = 50_000_000
 """A small file can claim to be a huge image; beyond this none is decoded."""
+FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM")
+"""No others are tried: some of Pillow's start a program (EPS), or fail in ways of their own."""
 
 
 def read_images(paths: Sequence[Path], slots: int, shape: Sequence[int], resize: bool = False) -> Tensor:
@@ -40,7 +42,7 @@ def read_images(paths: Sequence[Path], slots: int, shape: Sequence[int], resize:
 def read_image(path: Path, shape: Sequence[int], resize: bool = False) -> Tensor:
     """One image file -> float32 `[C, H, W]` in [0, 1], in grey where there is one channel, in colour where three."""
     import numpy
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     channels, height, width = shape
     if channels not in (1, 3):
@@ -48,11 +50,15 @@ def read_image(path: Path, shape: Sequence[int], resize: bool = False) -> Tensor
             f"{channels} channels are asked for, expected 1 (grey) or 3 (colour) from an image file; use a .npy array"
         )
     try:
-        with Image.open(path) as file:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise ValueError("it is no file")
+        with Image.open(path, formats=FORMATS) as file:
             if file.width * file.height > PIXEL_LIMIT:
                 raise ValueError(f"its {file.width}x{file.height} pixels are more than {PIXEL_LIMIT:,}")
             image = _as_shown(file).convert("L" if channels == 1 else "RGB")
-    except (OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError) as error:
+    except UnidentifiedImageError as error:
+        raise InputError(f"{path} cannot be read as an image: damaged, or none of {', '.join(FORMATS)}") from error
+    except (OSError, ValueError, SyntaxError, struct.error, RuntimeError, Image.DecompressionBombError) as error:
         raise InputError(f"{path} cannot be read as an image: {error}") from error
     if image.size != (width, height):
         if not resize:
@@ -76,6 +82,7 @@ def _as_shown(file: Image.Image) -> Image.Image:
     if image.mode not in ("F", "I") and not image.mode.startswith("I;"):
         return image
     values = numpy.asarray(image)  # convert would cut them off at 255
-    if image.mode == "F" or values.min() < 0 or values.max() >= 2**16:
+    deep = image.mode == "I" and file.format not in ("PNG", "PPM")  # 32 bits; these two have 16 in any case
+    if image.mode == "F" or deep or values.min() < 0 or values.max() >= 2**16:
         raise ValueError("its pixels are no numbers of 8 or 16 bits; convert it first")
     return Image.fromarray((values // 257).astype(numpy.uint8))

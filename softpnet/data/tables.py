@@ -21,12 +21,18 @@ class Table:
         try:
             with self.path.open(newline="", encoding="utf-8-sig") as file:
                 reader = csv.reader(file, strict=True)
-                self.header = [name.strip() for name in next(reader, [])]
-                self.rows = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if cells]
+                found = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if cells]
         except UnicodeDecodeError as error:
             raise InputError(f"{self.path} is not text in UTF-8 ({error}); save it as CSV in UTF-8") from error
-        except (OSError, csv.Error) as error:
+        except OSError as error:
             raise InputError(f"{self.path} cannot be read as a CSV table: {error}") from error
+        except csv.Error as error:
+            raise InputError(
+                f"{self.path} cannot be read as a CSV table: {error}, at line {reader.line_num} "
+                "(or a quote before it is not closed)"
+            ) from error
+        self.header = found[0][1] if found else []
+        self.rows = found[1:]
         if len(set(self.header)) < len(self.header):
             raise InputError(f"{self.path} has two columns of one name: {self.header}; rename one")
         for line, cells in self.rows:
@@ -62,6 +68,8 @@ class Table:
 
         def read(cell: str) -> Tensor:
             try:
+                if not known and "_" in cell:  # which Python reads over
+                    raise ValueError
                 return torch.tensor(known.index(cell) if known else int(cell))
             except (ValueError, RuntimeError):  # no number or name; too large
                 raise InputError(f"{cell!r}, expected {expected}") from None
@@ -78,12 +86,14 @@ class Table:
         if not names:
             raise InputError(f"no column of {self.path} was named; it has {self.header}")
         at = [self.header.index(name) for name in names]
-        found = []
-        for line, cells in self.rows:
-            for i in at:
+        whole = torch.empty(0)
+        for row, (line, cells) in enumerate(self.rows):
+            for column, i in enumerate(at):
                 try:
-                    found.append(read(cells[i]))
+                    value = read(cells[i])
                 except InputError as error:
                     raise InputError(f"{self.path}, line {line}, column {self.header[i]!r}: {error}") from error
-        whole = torch.stack(found).unflatten(0, (-1, len(at)))  # [N, columns, ...]
+                if not len(whole):  # filled as it is read, so that nothing is in memory twice
+                    whole = value.new_empty(len(self.rows), len(at), *value.shape)
+                whole[row, column] = value
         return whole[:, 0] if isinstance(columns, str) else whole

@@ -391,6 +391,17 @@ def test_a_slot_that_no_group_reads_and_a_concept_without_a_choice_are_warned_of
     assert "no group reads slot 1" in message and "a concept with one value" in message
 
 
+def test_examples_that_show_what_has_no_prototype_are_warned_of():
+    space = sp.ConceptSpace(sp.Group((0, 1), (2, 2), primitives=[(0, 0), (1, 1)]))
+    concepts = torch.tensor([[0, 0, 1, 1], [0, 0, 0, 1], [1, 1, 1, 1]])
+    shown = sp.Examples(torch.rand(3, 2, 1, 16, 16), concepts.sum(-1), concepts)
+    made = sp.Data(shown, sp.Anchors(torch.rand(2, 1, 16, 16), torch.arange(2)), {"test": shown})
+    report = sp.check_task(sp.Task(space, lambda c: c.sum(-1), data=lambda streams: made))
+    assert report["concepts"].outcome == "warning"
+    assert "training set: example 1 has concepts [0, 0, 0, 1]" in report["concepts"].message
+    assert "no primitive (1 of 3 examples)" in report["concepts"].message
+
+
 def test_a_move_that_never_moves_is_warned_of_and_connects_nothing():
     report = check(move=lambda rows, generator: rows.clone())
     assert report["move"].outcome == "warning" and "stands still" in report["move"].message

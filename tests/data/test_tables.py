@@ -1,5 +1,7 @@
 """Tables of users are read as they stand, or refused with the line that is wrong."""
 
+import os
+
 import numpy
 import pytest
 import torch
@@ -45,6 +47,7 @@ def test_names_stand_for_their_places(table):
 
 def test_spreadsheets_quotes_spaces_empty_lines_and_absolute_paths_are_read(table, tmp_path):
     text = f'"image, front", n,note\r\n"{tmp_path / "red.png"}",1,"two\r\nlines"\r\n\r\n red.png,2,\r\n'
+    text = "\r\n" + text
     made = table(text, encoding="utf-8-sig")
     assert made.integers("n").tolist() == [1, 2] and made.images("image, front", (3, 2, 3)).shape == (2, 3, 2, 3)
     assert made.rows[0][1][2] == "two\r\nlines"
@@ -58,7 +61,8 @@ def test_spreadsheets_quotes_spaces_empty_lines_and_absolute_paths_are_read(tabl
         ("a,b\n1,2\n3\n", "line 3 has 1 cells, expected 2"),
         ("a,a\n1,2\n", r"two columns of one name: \['a', 'a'\]; rename one"),
         ("a\n\xff", "is not text in UTF-8 .*; save it as CSV in UTF-8"),
-        ('a\n"never closed\n', "cannot be read as a CSV table: unexpected end of data"),
+        ('a\n"never closed\n', r"CSV table: unexpected end of data, at line 2 \(or a quote before it is not closed\)"),
+        ('a,b\n1,2\n"3"4,5\n', "CSV table: ',' expected after '\"', at line 3"),
     ],
 )
 def test_a_table_that_is_none_is_refused(table, text, message):
@@ -74,12 +78,13 @@ def test_a_table_that_is_not_there_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        (lambda t: t.integers("c"), r"has no column 'c'; it has \['image', 'n', 'm'\]$"),
+        (lambda t: t.integers("c"), r"has no column 'c'; it has \['image', 'n', 'm', 'o'\]$"),
         (lambda t: t.integers([]), r"no column of .* was named"),
         (
             lambda t: t.integers("n"),
             r"line 3, column 'n': 'two', expected a whole number of up to 63 bits \(or give nam",
         ),
+        (lambda t: t.integers("o"), r"line 2, column 'o': '1_0', expected a whole number"),
         (lambda t: t.integers("m"), r"line 3, column 'm': '10{23}', expected a whole number of up to 63 bits"),
         (lambda t: t.integers("n", names=["one", "two"]), r"line 2, column 'n': '1', expected one of \['one', 'two'\]"),
         (lambda t: t.integers("n", names=["x", "y", "x"]), r"names has one twice: \['x', 'y', 'x'\]"),
@@ -97,7 +102,7 @@ def test_a_table_that_is_not_there_is_named(tmp_path):
     ],
 )
 def test_what_cannot_be_read_is_named_with_its_line_and_column(table, read, message):
-    made = table(f"image,n,m\nred.png,1,1\nblue.png,two,{10**23}\n")
+    made = table(f"image,n,m,o\nred.png,1,1,1_0\nblue.png,two,{10**23},1\n")
     with pytest.raises(InputError, match=message):
         read(made)
 
@@ -116,13 +121,28 @@ def test_other_separators_and_empty_cells_are_told_as_such(table):
         (Image.new("LA", (3, 2), (9, 0)), "transparent pixels; lay it on a background"),
         (Image.new("F", (3, 2), 0.5), "no numbers of 8 or 16 bits"),
         (Image.new("I", (3, 2), 70_000), "no numbers of 8 or 16 bits"),
+        (Image.new("I", (3, 2), 200), "no numbers of 8 or 16 bits"),
     ],
-    ids=["transparent colour", "transparent grey", "floating point", "32 bits"],
+    ids=["transparent colour", "transparent grey", "floating point", "32 bits", "8 bits stored in 32"],
 )
 def test_images_that_would_silently_lose_what_they_show_are_refused(tmp_path, image, message):
     image.save(tmp_path / "image.tiff")
     with pytest.raises(InputError, match=message):
         read_image(tmp_path / "image.tiff", (1, 2, 3))
+
+
+@pytest.mark.parametrize("name", ["image.eps", "image.dds", "image.png"])
+def test_only_common_formats_are_tried(tmp_path, name):
+    image = tmp_path / name
+    Image.new("RGB", (3, 2)).save(image) if name != "image.png" else image.write_text("no image")
+    with pytest.raises(InputError, match=f"{name} cannot be read as an image: damaged, or none of PNG, JPEG, TIFF"):
+        read_image(image, (3, 2, 3))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "image.png")
+    with pytest.raises(InputError, match="it is no file"):
+        read_image(tmp_path / "image.png", (3, 2, 3))
 
 
 def test_images_are_read_as_a_viewer_shows_them(tmp_path):
