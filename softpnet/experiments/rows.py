@@ -207,6 +207,7 @@ SHORT = {
     "evenodd-pnet-sl",
     "evenodd-abduction",
     "evenodd-abduction-anchored",
+    "evenodd-supervised-prototypes",
     "evenodd-supervised",
     "sudoku",
     "sudoku-auto",
@@ -219,6 +220,7 @@ SHORT = {
     "kand-kbest",
     "kand-cache",
     "kand-pnet-sl",
+    "kand-abduction",
     "kand-abduction-anchored",
     "kand-supervised",
 }
