@@ -159,7 +159,7 @@ class ConceptSpace:
         return ((assignments >= 0) & (assignments < torch.tensor(self.sizes, device=assignments.device))).all(-1)
 
     def readable(self, assignments: Tensor) -> Tensor:
-        """Which assignments `[..., k]` inside the space a network can read, being made of primitives, `[...]`."""
+        """Which assignments `[..., k]` inside the space consist of primitives only, `[...]`."""
         found = torch.ones(assignments.shape[:-1], dtype=torch.bool, device=assignments.device)
         for group, part in zip(self.groups, self.split(assignments), strict=True):
             if len(group.primitives) < math.prod(group.values):

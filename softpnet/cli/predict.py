@@ -39,7 +39,7 @@ class Predict:
         if self._names_table():
             slots = model.task.space.slots
             if len(self.columns) != slots:
-                raise InputError(f"{len(self.columns)} columns are named, expected {slots}, one per slot")
+                raise InputError(f"--columns names {list(self.columns)}, expected {slots} columns, one per slot")
             images = Table(self.images[0]).images(self.columns, model.image_shape, resize=self.resize)
         else:
             images = read_images(self.images, model.task.space.slots, model.image_shape, self.resize)
@@ -62,7 +62,9 @@ class Predict:
         """Whether the images are named in a table; raises where a table lacks columns, or columns their table."""
         table = [path.suffix.lower() == ".csv" for path in self.images] == [True]
         if table != bool(self.columns):
-            given = " and ".join(map(str, self.images)) or "no image or table"
-            said = "a table, without its columns of images" if table else "but the --columns of one .csv table"
-            raise InputError(f"{given} was given, {said}; expected RUN new.csv --columns left right, in this order")
+            usage = "expected RUN new.csv --columns left right, in this order"
+            if table:
+                raise InputError(f"{self.images[0]} is a table, whose columns of images are not named; {usage}")
+            given = f"{len(self.images)} files, {self.images[0]} first," if self.images else "no file"
+            raise InputError(f"--columns names columns of one .csv table, but {given} came before it; {usage}")
         return table

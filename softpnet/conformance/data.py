@@ -100,7 +100,8 @@ def concepts_agree(subject: Subject) -> str:
             at = int(strange.nonzero()[0])
             warnings.warn(
                 f"{name}: example {at} has concepts {concepts[at].tolist()}, among them values whose combination is no "
-                f"primitive ({int(strange.sum()):,} of {len(labels):,} examples), so that it can never be read right",
+                f"primitive ({int(strange.sum()):,} of {len(labels):,} examples), so that no prototype stands for it; "
+                "add the primitive and its anchor, or correct the concepts",
                 stacklevel=2,
             )
         total += len(concepts)

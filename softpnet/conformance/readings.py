@@ -11,7 +11,9 @@ from softpnet.conformance.subject import NotApplicable, Subject
 from softpnet.task import LabelFunction
 
 LIMIT = 20_000
-"""More readings than this, whole or in part, are not followed."""
+"""More readings than this, whole or in part, are not followed at a time."""
+TRIED = 2_000_000
+"""More than this are not tried in all, so that the check takes seconds."""
 AT_ONCE = 2_000_000
 """So many values, about, does the rule see in one call."""
 NAMED = 8
@@ -33,7 +35,10 @@ def one_reading_fits(subject: Subject) -> str:
     examples = f"all training examples ({count(len(rows), 'different assignment')})"
     readings = fitting_readings(task.space, rows, task.label)
     if readings is None:
-        return f"more than {LIMIT:,} readings of the values would have to be followed; they are not counted"
+        return (
+            f"more than {LIMIT:,} readings of the values would have to be followed at a time, or {TRIED:,} in all; "
+            "they are not counted"
+        )
     values = Values(task.space)
     absent = (readings[0] < 0).nonzero().flatten()
     if len(absent):
@@ -90,16 +95,18 @@ def fitting_readings(space: ConceptSpace, rows: Tensor, label: LabelFunction) ->
     unread = torch.zeros(len(rows), len(values.number), dtype=torch.bool).scatter(1, places, True)  # [M, V]
     lacking = unread.sum(1)  # [M]
     readings = torch.full((1, len(values.number)), -1)
+    tried = 0
     while lacking.any():
         value = _most_telling(unread, lacking)
         choices = torch.arange(int(values.choices[value]))
         lacking = lacking - unread[:, value].long()
         ready = (unread[:, value] & (lacking == 0)).nonzero().flatten()
         unread[:, value] = False
-        if not len(ready) and len(readings) * len(choices) > LIMIT:
+        tried += len(readings) * len(choices)
+        if tried > TRIED:
             return None
         kept, many = [], 0
-        for some in readings.split(max(1, AT_ONCE // (len(choices) * len(values.number)))):
+        for some in readings.split(max(1, AT_ONCE // (len(choices) * max(places.shape[1], len(values.number))))):
             some = some.repeat_interleave(len(choices), dim=0)
             some[:, value] = choices.repeat(len(some) // len(choices))
             kept.append(_that_fit(some, places[ready], wanted[ready], space, label))
@@ -115,7 +122,9 @@ def _that_fit(readings: Tensor, places: Tensor, wanted: Tensor, space: ConceptSp
     while len(places) and len(readings):
         many = max(1, AT_ONCE // (len(readings) * places.shape[1]))  # more rows, the fewer readings are left
         read = readings[:, places[:many]]  # [S, b, k]
-        readings, read = (each[space.readable(read).all(1)] for each in (readings, read))
+        shown = space.readable(read).all(1)
+        if not shown.all():
+            readings, read = readings[shown], read[shown]
         if len(readings):
             fits = label(read) == wanted[:many]  # [S, b] or [S, b, m]
             readings = readings[fits.flatten(1).all(1)]

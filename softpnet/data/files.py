@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PIXEL_LIMIT = 50_000_000
 """A small file can claim to be a huge image; beyond this none is decoded."""
+BITS_PER_SAMPLE = 258  # of a TIFF
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM")
 """No others are tried: some of Pillow's start a program (EPS), or fail in ways of their own."""
 
@@ -58,7 +59,7 @@ def read_image(path: Path, shape: Sequence[int], resize: bool = False) -> Tensor
             image = _as_shown(file).convert("L" if channels == 1 else "RGB")
     except UnidentifiedImageError as error:
         raise InputError(f"{path} cannot be read as an image: damaged, or none of {', '.join(FORMATS)}") from error
-    except (OSError, ValueError, SyntaxError, struct.error, RuntimeError, Image.DecompressionBombError) as error:
+    except (OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError) as error:
         raise InputError(f"{path} cannot be read as an image: {error}") from error
     if image.size != (width, height):
         if not resize:
@@ -82,7 +83,7 @@ def _as_shown(file: Image.Image) -> Image.Image:
     if image.mode not in ("F", "I") and not image.mode.startswith("I;"):
         return image
     values = numpy.asarray(image)  # convert would cut them off at 255
-    deep = image.mode == "I" and file.format not in ("PNG", "PPM")  # 32 bits; these two have 16 in any case
-    if image.mode == "F" or deep or values.min() < 0 or values.max() >= 2**16:
+    odd = set(getattr(file, "tag_v2", {}).get(BITS_PER_SAMPLE, ())) - {8, 16}  # a TIFF of 12 or 32 bits, say
+    if image.mode == "F" or odd or values.min() < 0 or values.max() >= 2**16:
         raise ValueError("its pixels are no numbers of 8 or 16 bits; convert it first")
     return Image.fromarray((values // 257).astype(numpy.uint8))

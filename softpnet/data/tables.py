@@ -22,6 +22,8 @@ class Table:
             with self.path.open(newline="", encoding="utf-8-sig") as file:
                 reader = csv.reader(file, strict=True)
                 found = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if cells]
+                while found and not any(found[0][1]):  # empty rows above the header, as spreadsheets write them
+                    found.pop(0)
         except UnicodeDecodeError as error:
             raise InputError(f"{self.path} is not text in UTF-8 ({error}); save it as CSV in UTF-8") from error
         except OSError as error:

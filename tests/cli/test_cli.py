@@ -719,13 +719,13 @@ def test_predict_reads_the_images_that_a_table_names(trained, softpnet_here, hom
     from_table = softpnet_here(*given, tmp_path / "pairs.csv", "--columns", "left", "right")
     assert from_table == softpnet_here(*given, *pngs[:2], pngs[2], pngs[2]) and from_table[0] == 0
     code, _, error = softpnet_here(*given, tmp_path / "pairs.csv")
-    assert_one_sentence(code, error, "pairs.csv was given, a table, without its columns", "RUN new.csv --columns left")
+    assert_one_sentence(code, error, "pairs.csv is a table", "not named; expected RUN new.csv --columns left")
     code, _, error = softpnet_here(*given, *pngs[:2], "--columns", "left", "right")
-    assert_one_sentence(code, error, str(pngs[1]), "the --columns of one .csv table")
+    assert_one_sentence(code, error, "columns of one .csv table, but 2 files", str(pngs[0]))
     code, _, error = softpnet_here(*given, "--columns", "left", "right", tmp_path / "pairs.csv")
-    assert_one_sentence(code, error, "no image or table was given", "in this order")
+    assert_one_sentence(code, error, "no file came before it", "in this order")
     code, _, error = softpnet_here(*given, tmp_path / "pairs.csv", "--columns", "left")
-    assert_one_sentence(code, error, "1 columns are named, expected 2, one per slot")
+    assert_one_sentence(code, error, "names ['left'], expected 2 columns, one per slot")
 
 
 def test_predict_reads_sixteen_bits_per_pixel_as_the_same_picture(trained, softpnet_here, home, monkeypatch, tmp_path):

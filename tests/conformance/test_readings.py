@@ -118,6 +118,20 @@ def test_the_rule_is_asked_about_all_examples_in_calls_of_bounded_size_that_are_
     found = fitting_readings(space, rows, label)
     assert found is not None and found.shape == (1, 100) and torch.equal(found[0], torch.arange(100))
     assert min(asked) > 0 and max(asked) <= 5000
+    many_slots = sp.ConceptSpace(slots=50, values=5)
+    found = fitting_readings(many_slots, torch.arange(5).repeat(3, 10), lambda c: label(c) + c[..., 1:].sum(-1))
+    assert found is not None and max(asked) <= 5000
+
+
+def test_rows_that_no_reading_can_show_are_not_asked_about(monkeypatch):
+    monkeypatch.setattr(readings, "AT_ONCE", 1)  # one reading and one row per call
+
+    def label(c):
+        assert c.numel() > 0 and SOME_PAIRS.readable(c).all()
+        return c[..., 0] + c[..., 2]
+
+    rows = SOME_PAIRS.all()[SOME_PAIRS.readable(SOME_PAIRS.all())]
+    assert fitting_readings(SOME_PAIRS, rows, label).tolist() == [[0, 1, 2, 0, 1]]
 
 
 def test_values_that_no_training_example_has_are_named():
@@ -144,7 +158,19 @@ def test_where_too_many_readings_fit_it_is_said_soon_and_without_much_memory():
     space = sp.ConceptSpace(slots=2, values=1000)
     rows = torch.randint(1000, (3000, 2), generator=torch.Generator().manual_seed(0))
     assert fitting_readings(space, rows, label) is None
-    assert readings.LIMIT == 20_000  # as docs/your-own-task.md says
+    assert (readings.LIMIT, readings.TRIED) == (20_000, 2_000_000)  # as docs/your-own-task.md says
+
+
+def test_work_is_bounded_where_many_readings_fit_all_along():
+    space, calls = sp.ConceptSpace(slots=2, values=60), []
+
+    def label(c):  # 0 to 4 are read alike, 5 and 6 too, so that 5^5 * 2^2 readings fit
+        calls.append(c.numel())
+        alike = torch.where(c < 5, 0, torch.where(c < 7, 1, c))
+        return alike[..., 0] * 1000 + alike[..., 1]
+
+    assert fitting_readings(space, torch.arange(60)[:, None].repeat(1, 2), label) is None
+    assert sum(calls) <= 2 * readings.TRIED + 1000
 
 
 def test_too_many_readings_are_not_counted_and_unknown_concepts_not_guessed(monkeypatch):

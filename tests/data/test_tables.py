@@ -1,6 +1,7 @@
 """Tables of users are read as they stand, or refused with the line that is wrong."""
 
 import os
+import struct
 
 import numpy
 import pytest
@@ -42,12 +43,13 @@ def test_names_stand_for_their_places(table):
     made = table("what,why\nbad, good\ngood ,bad\n")
     for names in (["bad", "good"], numpy.array(["bad ", "good"])):
         assert made.integers(["what", "why"], names=names).tolist() == [[0, 1], [1, 0]]
+    assert table("n\nleft_1\n").integers("n", names=["right_1", "left_1"]).tolist() == [1]
     assert table("n\n7\n5\n").integers("n", names=[5, 6, 7]).tolist() == [2, 0]
 
 
 def test_spreadsheets_quotes_spaces_empty_lines_and_absolute_paths_are_read(table, tmp_path):
     text = f'"image, front", n,note\r\n"{tmp_path / "red.png"}",1,"two\r\nlines"\r\n\r\n red.png,2,\r\n'
-    text = "\r\n" + text
+    text = "\r\n,,\r\n \r\n" + text
     made = table(text, encoding="utf-8-sig")
     assert made.integers("n").tolist() == [1, 2] and made.images("image, front", (3, 2, 3)).shape == (2, 3, 2, 3)
     assert made.rows[0][1][2] == "two\r\nlines"
@@ -145,6 +147,18 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         read_image(tmp_path / "image.png", (3, 2, 3))
 
 
+def test_a_tiff_of_twelve_bits_is_refused_and_not_read_as_dark(tmp_path):
+    tags = [(256, 2), (257, 1), (258, 12), (259, 1), (262, 1), (273, 8), (277, 1), (278, 1), (279, 3)]
+    entries = b"".join(struct.pack("<HHIHH", tag, 3, 1, value, 0) for tag, value in tags)
+    white = b"\xff\xff\xff\0"  # two pixels of 4,095 and a byte to fill up
+    head = b"II*\0" + struct.pack("<I", 8 + len(white)) + white + struct.pack("<H", len(tags))
+    (tmp_path / "image.tiff").write_bytes(head + entries + bytes(4))
+    with Image.open(tmp_path / "image.tiff") as image:
+        assert numpy.asarray(image).tolist() == [[4095, 4095]]
+    with pytest.raises(InputError, match="no numbers of 8 or 16 bits"):
+        read_image(tmp_path / "image.tiff", (1, 1, 2))
+
+
 def test_images_are_read_as_a_viewer_shows_them(tmp_path):
     pixels = numpy.arange(6, dtype=numpy.uint8).reshape(2, 3) * 50
     turned = Image.Exif()
@@ -154,5 +168,6 @@ def test_images_are_read_as_a_viewer_shows_them(tmp_path):
     assert (read[0] * 255).round().tolist() == numpy.rot90(pixels, -1).tolist()
     Image.new("RGBA", (3, 2), (*RED, 255)).save(tmp_path / "opaque.png")
     assert read_image(tmp_path / "opaque.png", (3, 2, 3))[:, 0, 0].tolist() == [1, 0, 0]
-    Image.fromarray(numpy.full((2, 3), 65_535, dtype=numpy.uint16)).save(tmp_path / "deep.png")
-    assert read_image(tmp_path / "deep.png", (1, 2, 3)).unique().tolist() == [1]
+    for name in ("deep.png", "deep.pgm", "deep.tiff"):
+        Image.fromarray(numpy.full((2, 3), 65_535, dtype=numpy.uint16)).save(tmp_path / name)
+        assert read_image(tmp_path / name, (1, 2, 3)).unique().tolist() == [1]
