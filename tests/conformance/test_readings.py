@@ -91,7 +91,7 @@ def test_what_is_found_is_said_in_the_task_s_own_words():
     assert "such as to take right 1 for 0;" in said(lambda c: c[..., 0], apart)
 
 
-def test_readings_that_no_network_could_hold_are_not_counted():
+def test_readings_that_no_prototypes_stand_for_are_not_counted():
     names = [["square", "circle"], ["red", "blue"]]
     pairs = sp.ConceptSpace(sp.Group((0, 1), (2, 2), primitives=[(0, 0), (1, 1)], value_names=names))
     every = pairs.all()[pairs.readable(pairs.all())]
