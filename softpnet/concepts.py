@@ -158,7 +158,7 @@ class ConceptSpace:
         """Which assignments `[..., k]` have every value inside the space, `[...]`."""
         return ((assignments >= 0) & (assignments < torch.tensor(self.sizes, device=assignments.device))).all(-1)
 
-    def readable(self, assignments: Tensor) -> Tensor:
+    def consist_of_primitives(self, assignments: Tensor) -> Tensor:
         """Which assignments `[..., k]` inside the space consist of primitives only, `[...]`."""
         found = torch.ones(assignments.shape[:-1], dtype=torch.bool, device=assignments.device)
         for group, part in zip(self.groups, self.split(assignments), strict=True):

@@ -95,7 +95,7 @@ def concepts_agree(subject: Subject) -> str:
                 f"rule gives {given[at].tolist()} ({int(wrong.sum()):,} of {len(labels):,} examples differ); correct "
                 "the labels, the concepts or the rule"
             )
-        strange = ~space.readable(concepts.long())
+        strange = ~space.consist_of_primitives(concepts.long())
         if strange.any():
             at = int(strange.nonzero()[0])
             warnings.warn(

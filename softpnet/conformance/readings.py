@@ -30,7 +30,7 @@ def one_reading_fits(subject: Subject) -> str:
     if concepts is None:
         raise NotApplicable("the training examples have no true concepts, so that it is not known what occurs")
     rows = concepts.long().unique(dim=0)  # [M, k]
-    if not task.space.readable(rows).all():
+    if not task.space.consist_of_primitives(rows).all():
         raise NotApplicable("some training examples have a combination of values that is no primitive (see 'concepts')")
     examples = f"all training examples ({count(len(rows), 'different assignment')})"
     readings = fitting_readings(task.space, rows, task.label)
@@ -122,7 +122,7 @@ def _that_fit(readings: Tensor, places: Tensor, wanted: Tensor, space: ConceptSp
     while len(places) and len(readings):
         many = max(1, AT_ONCE // (len(readings) * places.shape[1]))  # more rows, the fewer readings are left
         read = readings[:, places[:many]]  # [S, b, k]
-        shown = space.readable(read).all(1)
+        shown = space.consist_of_primitives(read).all(1)
         if not shown.all():
             readings, read = readings[shown], read[shown]
         if len(readings):

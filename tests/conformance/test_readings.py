@@ -43,7 +43,7 @@ def brute_force(space, rows, label, maps):
 def test_the_readings_that_fit_are_those_of_brute_force(space, maps, label, at_once, monkeypatch):
     monkeypatch.setattr(readings, "AT_ONCE", at_once)
     for some in (slice(1, None, 5), slice(None)):
-        rows = space.all()[space.readable(space.all())][some]
+        rows = space.all()[space.consist_of_primitives(space.all())][some]
         expected = brute_force(space, rows, label, maps)
         assert sorted(fitting_readings(space, rows, label).tolist()) == sorted(expected) and len(expected) > 0
 
@@ -94,7 +94,7 @@ def test_what_is_found_is_said_in_the_task_s_own_words():
 def test_readings_that_no_prototypes_stand_for_are_not_counted():
     names = [["square", "circle"], ["red", "blue"]]
     pairs = sp.ConceptSpace(sp.Group((0, 1), (2, 2), primitives=[(0, 0), (1, 1)], value_names=names))
-    every = pairs.all()[pairs.readable(pairs.all())]
+    every = pairs.all()[pairs.consist_of_primitives(pairs.all())]
 
     def same_shape(c):
         return (c[..., 0] == c[..., 2]).long()
@@ -127,10 +127,10 @@ def test_rows_that_no_reading_can_show_are_not_asked_about(monkeypatch):
     monkeypatch.setattr(readings, "AT_ONCE", 1)  # one reading and one row per call
 
     def label(c):
-        assert c.numel() > 0 and SOME_PAIRS.readable(c).all()
+        assert c.numel() > 0 and SOME_PAIRS.consist_of_primitives(c).all()
         return c[..., 0] + c[..., 2]
 
-    rows = SOME_PAIRS.all()[SOME_PAIRS.readable(SOME_PAIRS.all())]
+    rows = SOME_PAIRS.all()[SOME_PAIRS.consist_of_primitives(SOME_PAIRS.all())]
     assert fitting_readings(SOME_PAIRS, rows, label).tolist() == [[0, 1, 2, 0, 1]]
 
 
