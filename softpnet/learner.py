@@ -225,14 +225,7 @@ class SoftPNet:
         refuse_code(Path(folder))
         stored = RunFolder(Path(folder))
         config = runs.read_config(stored)
-        if task is None:
-            known = config["origin"] or {"task": None, "options": {}}
-            if origin is None and known["task"] not in tasks.names():
-                raise InputError(
-                    f"the run in {folder} was made with a task of your own ({config['task']!r}); name it again, since "
-                    "code is never taken from a run folder: --task FILE, or SoftPNet.load(folder, task=task)"
-                )
-            task = tasks.load(origin or known["task"], known["options"])
+        task = task or tasks.of_run(config, stored.path, origin)
         made = {"method": config["method"], "seed": config["seed"], **config["settings"], **config["hardware"]}
         try:
             model = cls(task, encoder=encoder, **made)

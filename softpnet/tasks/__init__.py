@@ -49,6 +49,17 @@ def load(name: str, options: Mapping[str, Any] | None = None) -> Task:
     return dataclasses.replace(made, origin={**_source(name), "options": given})
 
 
+def of_run(config: Mapping[str, Any], folder: Path, origin: str | None) -> Task:
+    """The task that the run in a folder was made with: a built-in one, or that of the file `origin`."""
+    known = config["origin"] or {"task": None, "options": {}}
+    if origin is None and known["task"] not in names():
+        raise InputError(
+            f"the run in {folder} was made with a task of your own ({config['task']!r}); name it again, since "
+            "code is never taken from a run folder: --task FILE, or SoftPNet.load(folder, task=task)"
+        )
+    return load(origin or known["task"], known["options"])
+
+
 def _source(name: str) -> dict[str, str]:
     """Where a task comes from: its name, or its file and what that held."""
     if name in names():
