@@ -28,8 +28,8 @@ def augment(images: Tensor, background: float, generator: Generator) -> Tensor:
 def random_maps(count: int, generator: Generator, aspect: float = 1.0) -> Tensor:
     """Maps from output to input coordinates, `[M, 2, 3]`, in units where the image spans -1 .. 1 on both axes.
 
-    The image is moved first, then rotated and scaled about its centre, then sheared along x. Angles are those of the pixels:
-    `aspect`, width over height, undoes the stretch of the units.
+    The image is moved first, then rotated and scaled about its centre, then sheared along x. Angles are those of the
+    pixels: `aspect`, width over height, undoes the stretch of the units.
     """
 
     def uniform(low: float, high: float) -> Tensor:

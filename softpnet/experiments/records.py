@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ def write_record(row: Row, seed: int, run: Path, records: Path) -> None:
     config, metrics = (json.loads(folder.read(name)) for name in (CONFIG, METRICS))
     record = {
         "row": row.name,
-        "command": " ".join(["softpnet", *row.command(seed)]),
+        "command": row.command_line(seed),
         "configuration": configuration(config),
         **config,
         **metrics,
@@ -66,11 +67,10 @@ def read_records(row: Row, seeds: Sequence[int], records: Path) -> list[dict[str
     if unfit:
         more = f", and so for {len(unfit) - 1} more of {row.name}" if unfit[1:] else ""
         raise InputError(f"{unfit[0]}; remove it to make it again, or name another folder (--records){more}")
-    weights = [_weights(record) for record in found]
-    for at, each in enumerate(weights):
-        if each in weights[:at]:
-            same = found[weights.index(each)]["seed"], found[at]["seed"]
-            raise InputError(f"seeds {same[0]} and {same[1]} of {row.name} gave identical weights; make them again")
+    for one, other in itertools.combinations(found, 2):
+        if _same_training(one, other):
+            same = f"seeds {one['seed']} and {other['seed']} of {row.name}"
+            raise InputError(f"{same} gave identical weights; make them again")
     return found
 
 
@@ -106,8 +106,15 @@ def _sound(record: Any, row: Row, seed: int, chosen: Mapping[str, Any]) -> dict[
         made = compared(record)[name]
         if made != expected:
             raise InputError(f"it was made with a different configuration ({name} {made}, expected {expected})")
+    epochs, seconds = record["settings"].get("epochs"), record["seconds_per_epoch"]
+    if epochs not in (None, len(record["curve"])):
+        raise InputError(f"it is damaged, since its curve has {len(record['curve'])} of {epochs} epochs")
+    if isinstance(seconds, bool) or not 0 <= seconds < 1e9:
+        raise InputError(f"it is damaged, since its seconds per epoch are {str(seconds)[:20]}")
     for test, metrics in record["tests"].items():
-        for metric, value in metrics.items() if isinstance(metrics, dict) else [("metrics", metrics)]:
+        if not isinstance(metrics, dict) or "label_accuracy" not in metrics:
+            raise InputError(f"it is damaged, since it has no label accuracy on {test!r}")
+        for metric, value in metrics.items():
             lowest = -1 if metric == "gap" else 0
             if type(value) not in (int, float) or not lowest <= value <= 1:
                 raise InputError(f"it is damaged, since {metric} on {test!r} is {value!r}")
@@ -147,7 +154,11 @@ def compared(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _weights(record: dict[str, Any]) -> str:
-    """What tells one training from another: the weights' digest; in older records the model's, or the curve."""
-    curve = [{name: value for name, value in epoch.items() if name != "seconds"} for epoch in record["curve"]]
-    return record.get("weights_sha256") or record.get("model_sha256") or digest(json.dumps(curve).encode())
+def _same_training(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two records are of one training, by the digests that both have: older ones lack that of the weights, or
+    of the model too, and are told apart by their curves."""
+    shared = [name for name in ("weights_sha256", "model_sha256") if one.get(name) and other.get(name)]
+    if shared:
+        return any(one[name] == other[name] for name in shared)
+    first, second = ([{**epoch, "seconds": None} for epoch in record["curve"]] for record in (one, other))
+    return first == second

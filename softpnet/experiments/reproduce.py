@@ -123,11 +123,11 @@ def _make(row: Row, seed: int, folder: Path, records: Path, processes: Processes
     command = [sys.executable, "-m", "softpnet.cli.main", *row.command(seed)]
     code, said = processes.run([*command, "--out", str(folder), "--resume", "--threads", "1", "--no-pictures"])
     if code != 0:
-        raise TrainingError(f"{' '.join(row.command(seed))} ended with {code}: {said[-2000:].strip()}")
+        raise TrainingError(f"{row.command_line(seed)} ended with {code}: {said[-2000:].strip()}")
     write_record(row, seed, folder, records)
     shutil.rmtree(folder)
     if said:
-        warnings.warn(f"{' '.join(row.command(seed))}: {said.strip()}", stacklevel=2)
+        warnings.warn(f"{row.command_line(seed)}: {said.strip()}", stacklevel=2)
 
 
 def _sweep(rows: Sequence[Row], seeds: Sequence[int], records: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -39,6 +40,10 @@ class Row:
             word = name.replace("_", "-")
             words += [f"--no-{word}"] if value is False else [f"--{word}", *([] if value is True else [str(value)])]
         return words
+
+    def command_line(self, seed: int) -> str:
+        """To be pasted into a shell."""
+        return shlex.join(["softpnet", *self.command(seed)])
 
 
 def _paper(*columns: tuple[float, float]) -> dict[str, Stated]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from softpnet import tasks
@@ -37,9 +37,9 @@ def overview_table(summaries: Sequence[Summary]) -> Text:
     """A line per row with what a first look needs."""
     lines = []
     for summary in summaries:
-        stated = [summary.row.paper[metric].mean for metric in (CONCEPT, LABEL) if metric in summary.row.paper]
+        stated = [summary.row.paper.get(metric) for metric in (CONCEPT, LABEL)]
         cells = [_cell(summary, metric) for metric in (CONCEPT, LABEL)]
-        paper = ", ".join(f"{mean:.2f}" for mean in stated)
+        paper = _both(figure and figure.mean for figure in stated)
         lines.append([summary.row.title, str(len(summary.seeds)), *cells, paper, _below_ceiling(summary, summaries)])
     head = ["run", "seeds", METRICS[CONCEPT], METRICS[LABEL], "the paper's: concept, label", BELOW]
     return Text("Overview, percent: mean ± deviation (lowest seed)", head, lines)
@@ -60,8 +60,7 @@ def result_table(summaries: Sequence[Summary]) -> Text:
         more = [f"{summary.mean(metric):.2f}" if metric in summary.values else "" for metric in ("gap", "collapse")]
         seconds = statistics.fmean(record["seconds_per_epoch"] for record in summary.records)
         several = len(summary.seeds) > 1
-        judged = [metric for metric in (CONCEPT, LABEL) if several and metric in summary.values]
-        farthest = ", ".join(f"{summary.farthest(metric):.2f}" for metric in judged)
+        farthest = _both(summary.farthest(m) if several and m in summary.values else None for m in (CONCEPT, LABEL))
         line = [summary.row.title, str(len(summary.seeds)), *cells, *more, f"{seconds:.1f}", farthest]
         lines.append([*line, _below_ceiling(summary, summaries)])
     head = ["run", "seeds", *METRICS.values(), "gap", "collapse", "s / epoch"]
@@ -122,7 +121,7 @@ def seed_table(summaries: Sequence[Summary]) -> Text:
 
 def command_table(summaries: Sequence[Summary]) -> Text:
     """How each row is run; every seed has the same command but for the seed."""
-    lines = [[s.row.name, f"`softpnet {' '.join(s.row.command(s.seeds[0]))}`"] for s in summaries]
+    lines = [[s.row.name, f"`{s.row.command_line(s.seeds[0])}`"] for s in summaries]
     return Text("The first seed of each row", ["row", "command"], lines)
 
 
@@ -156,7 +155,8 @@ TABLES = {
 
 def markdown(table: Text) -> str:
     rows = [table.head, ["---"] * len(table.head), *table.rows]
-    return "\n".join([f"**{table.title}**", "", *(f"| {' | '.join(row)} |" for row in rows), ""])
+    lines = [" | ".join(cell.replace("|", r"\|") for cell in row) for row in rows]
+    return "\n".join([f"**{table.title}**", "", *(f"| {line} |" for line in lines), ""])
 
 
 def latex(table: Text) -> str:
@@ -173,7 +173,8 @@ def latex(table: Text) -> str:
 
 def _escaped(text: str) -> str:
     """As LaTeX writes it: signs of numbers, and commands, whose two hyphens must not become a dash."""
-    text = re.sub(r"[&%_#]", r"\\\g<0>", text).replace("±", r"$\pm$")
+    words = {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+    text = re.sub(r"[&%_#${}^~\\]", lambda found: words.get(found[0], "\\" + found[0]), text).replace("±", r"$\pm$")
     text = re.sub(r"`(.*)`", lambda found: rf"\texttt{{{found[1].replace('--', '-{}-')}}}", text)
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", text)
 
@@ -196,7 +197,7 @@ def _spread(mean: float, deviation: float) -> str:
 
 
 def _beside_paper(summary: Summary, metric: str) -> str:
-    if metric not in summary.row.paper:
+    if metric not in summary.row.paper or metric not in summary.values:
         return ""
     mean, stated = summary.mean(metric), summary.row.paper[metric]
     ours = f"{mean:.2f}" if len(summary.seeds) == 1 else _spread(mean, summary.deviation(metric))
@@ -213,4 +214,10 @@ def _below_ceiling(summary: Summary, summaries: Sequence[Summary]) -> str:
     if ceiling is summary:
         return ""
     found = [differences(ceiling, summary, metric) for metric in (CONCEPT, LABEL)]
-    return ", ".join(f"{statistics.fmean(each):.2f}" for each in found if each)
+    return _both(statistics.fmean(each) if each else None for each in found)
+
+
+def _both(figures: Iterable[float | None]) -> str:
+    """Those of concept and label, the one that there is not as a dash; nothing where there is neither."""
+    shown = ["–" if figure is None else f"{figure:.2f}" for figure in figures]
+    return ", ".join(shown) if set(shown) != {"–"} else ""

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -52,7 +53,10 @@ def record(folder, row, seed, concept, label, /, **changes):
         "settings": chosen["settings"],
         "curve": [{"loss": concept + seed, "seconds": 1.0}],
         "weights_sha256": f"{row.name}{seed}",
-        "tests": {"test": test | {"label_accuracy": label, "label_f1": label}, "second": {"concept_accuracy": 0.25}},
+        "tests": {
+            "test": test | {"label_accuracy": label, "label_f1": label},
+            "second": {"concept_accuracy": 0.25, "label_accuracy": 0.5},
+        },
         "seconds_per_epoch": 1.0,
         "versions": {"commit": "abcdef123456"},
     }
@@ -82,7 +86,12 @@ def test_the_table_has_mean_deviation_minimum_the_paper_and_the_ceiling(filled):
     cells = ["92.00 ± 2.00; 90.00 ± 1.50 (+2.00)", "82.00 ± 3.00; 80.50 ± 2.00 (+1.50)"]
     assert paper.rows == [["Tiny", "2", *cells, "5.00, 13.00"]]
     assert ["Tiny", "128", "94.00"] == table.seed_table(summaries).rows[1][:3]
-    assert table.other_sets_table(summaries).rows[0] == ["Tiny", "second", "25.00 ± 0.00 (25.00)", ""]
+    assert table.other_sets_table(summaries).rows[0] == [
+        "Tiny",
+        "second",
+        "25.00 ± 0.00 (25.00)",
+        "50.00 ± 0.00 (50.00)",
+    ]
 
 
 def test_the_ceiling_is_that_of_the_same_seeds(filled):
@@ -200,7 +209,13 @@ def test_a_record_that_was_changed_by_hand_is_noticed(filled):
         ({"tests": {"test": {"label_accuracy": 7.5}}}, "label_accuracy on 'test' is 7.5"),
         ({"tests": {"test": {"label_accuracy": True}}}, "label_accuracy on 'test' is True"),
         ({"tests": {"test": {"label_accuracy": -0.5}}}, "label_accuracy on 'test' is -0.5"),
-        ({"tests": {"test": None}}, "metrics on 'test' is None"),
+        ({"tests": {"test": None}}, "no label accuracy on 'test'"),
+        ({"tests": {"test": 0.5}}, "no label accuracy on 'test'"),
+        ({"tests": {"test": {"concept_accuracy": 0.5}}}, "no label accuracy on 'test'"),
+        ({"seconds_per_epoch": -5.0}, "seconds per epoch are -5.0"),
+        ({"seconds_per_epoch": True}, "seconds per epoch are True"),
+        ({"seconds_per_epoch": 10**400}, "seconds per epoch are 1000"),
+        ({"curve": []}, "its curve has 0 of 1 epochs"),
         ({"tests": {"test": {"label_accuracy": 0.5}}}, "the other seeds"),
     ],
 )
@@ -231,6 +246,43 @@ def test_older_records_are_told_apart_by_their_curves(filled):
         record(filled, ROW, seed, 0.9, 0.9, weights_sha256=None, curve=[{"loss": 0.5, "seconds": float(seed)}])
     with pytest.raises(InputError, match="seeds 256 and 384 of tiny gave identical weights"):
         summarise([ROW], SEEDS, filled)
+
+
+def test_a_record_that_lacks_a_digest_is_compared_by_what_it_shares_with_the_others(filled):
+    """Older records lack the weights' digest: one training must not count as two seeds for that."""
+    curve = [{"loss": 0.5, "seconds": 1.0}]
+    record(filled, ROW, 256, 0.9, 0.9, model_sha256="same", curve=curve)
+    record(filled, ROW, 384, 0.9, 0.9, weights_sha256=None, model_sha256="same", curve=[{"loss": 0.7, "seconds": 1.0}])
+    with pytest.raises(InputError, match="seeds 256 and 384 of tiny gave identical weights"):
+        summarise([ROW], SEEDS, filled)
+    record(filled, ROW, 384, 0.9, 0.9, weights_sha256=None, model_sha256=None, curve=curve)
+    with pytest.raises(InputError, match="seeds 256 and 384 of tiny gave identical weights"):
+        summarise([ROW], SEEDS, filled)
+
+
+def test_a_figure_that_is_not_there_is_a_dash_beside_the_one_that_is(filled):
+    """A test set may have no true concepts; its label must not stand in the concepts' place."""
+    for row, label in ((ROW, 0.8), (CEILING, 0.9)):
+        for seed in (0, 128):
+            record(filled, row, seed, 0.9, label, tests={"test": {"label_accuracy": label + seed / 1280}})
+    summaries = summarise([ROW, CEILING], SEEDS, filled)
+    shown = table.result_table(summaries)
+    ours, top = (dict(zip(shown.head, line, strict=True)) for line in shown.rows)
+    assert ours["below the ceiling: concept, label"] == "–, 10.00" and top["below the ceiling: concept, label"] == ""
+    assert ours["farthest seed from the mean: concept, label"] == "–, 5.00"
+    assert table.paper_table(summaries).rows[0][2] == ""
+
+
+def test_a_command_with_spaces_can_be_pasted_into_a_shell():
+    row = Row("x", "X", "my rule.py", options={"name": "two words"})
+    assert shlex.split(row.command_line(3)) == ["softpnet", *row.command(3)] and "'my rule.py'" in row.command_line(3)
+
+
+def test_names_with_signs_of_markdown_or_latex_stay_in_their_cells():
+    text = table.Text("", ["set", "concept"], [[r"a|b_{c}$x^2~\d", "1"]])
+    assert table.markdown(text).splitlines()[-1].count(" | ") == 1 and r"a\|b" in table.markdown(text)
+    escaped = r"a|b\_\{c\}\$x\textasciicircum{}2\textasciitilde{}\textbackslash{}d & 1 \\"
+    assert escaped in table.latex(text)
 
 
 def test_markdown_and_latex_hold_the_same_cells(filled):
@@ -417,7 +469,7 @@ def test_committed_records_fit_the_rows_they_are_shown_in():
     for row in ROWS:
         for found in records.read_records(row, SEEDS, folder):
             assert found["row"] == row.name and found["seed"] in SEEDS
-            assert found["command"] == " ".join(["softpnet", *row.command(found["seed"])])
+            assert found["command"] == row.command_line(found["seed"])
             assert not found["versions"]["commit"].endswith("+"), "measured on code that was not committed"
 
 
