@@ -88,7 +88,7 @@ def paper_table(summaries: Sequence[Summary]) -> Text:
 def primitive_table(summaries: Sequence[Summary]) -> Text:
     """A line per row whose concepts are attributes of primitives, so that there are two ways to count.
 
-    Where the paper has a figure it stands beside both, because it does not say which way it counted.
+    Where the paper has a figure it stands beside both, because its figures fit neither way of counting alone.
     """
     lines = [
         [summary.row.title, *(_beside_paper(summary, metric) or _cell(summary, metric) for metric in PRIMITIVES)]
@@ -173,8 +173,9 @@ def latex(table: Text) -> str:
 
 def _escaped(text: str) -> str:
     """As LaTeX writes it: signs of numbers, and commands, whose two hyphens must not become a dash."""
-    words = {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
-    text = re.sub(r"[&%_#${}^~\\]", lambda found: words.get(found[0], "\\" + found[0]), text).replace("±", r"$\pm$")
+    names = {"\\": "backslash", "^": "asciicircum", "~": "asciitilde", "|": "bar", "<": "less", ">": "greater"}
+    words = {sign: rf"\text{name}{{}}" for sign, name in names.items()}
+    text = re.sub(r"[&%_#${}^~|<>\\]", lambda found: words.get(found[0], "\\" + found[0]), text).replace("±", r"$\pm$")
     text = re.sub(r"`(.*)`", lambda found: rf"\texttt{{{found[1].replace('--', '-{}-')}}}", text)
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", text)
 
