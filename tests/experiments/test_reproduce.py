@@ -341,7 +341,7 @@ def test_a_record_that_does_not_fit_is_named_before_anything_is_run(tmp_path, mo
 def test_a_run_that_fails_is_named_and_does_not_keep_the_others_from_running(tmp_path, capsys):
     broken = Row("broken", "Broken", "kand_logic", settings={"epochs": 0})
     with pytest.raises(
-        TrainingError, match=r"1 of 2 runs failed:\ntrain kand_logic --seed 0 --epochs 0 ended with 2: "
+        TrainingError, match=r"1 of 2 runs failed:\nsoftpnet train kand_logic --seed 0 --epochs 0 ended with 2: "
     ):
         run_and_show([broken, ROW], (0,), tmp_path, 1, None)
     assert records.missing([broken, ROW], (0,), tmp_path) == [(broken, 0)]
