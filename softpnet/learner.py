@@ -185,7 +185,11 @@ class SoftPNet:
         return Prediction(concepts, self.task.label(concepts), log_p.exp())
 
     def score(self, images: Tensor, labels: Tensor, concepts: Tensor | None = None) -> dict[str, float]:
-        """Accuracy and F1 of labels and, where the true concepts `[N, k]` are given, of concepts."""
+        """Accuracy and F1 of labels and, where the true concepts `[N, k]` are given, of concepts.
+
+        Several groups or attributes, and several entries of a label vector, also have their own accuracies:
+        "concept_accuracy/speed", "concept_accuracy/attribute 0", "label_accuracy/entry 0".
+        """
         self._fitted()
         check_labels(labels, len(images), self.task)
         found = self.predict(images)

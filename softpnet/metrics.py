@@ -2,25 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from softpnet.concepts import ConceptSpace
 
 
+class Part(NamedTuple):
+    """An attribute of a group: what is judged by itself, so that it does not hide in a mean."""
+
+    name: str  # "speed", "attribute 1", "look/attribute 1"; "" where the space has one only
+    group: int
+    attribute: int
+
+    def of(self, space: ConceptSpace, assignments: Tensor) -> Tensor:
+        """Its values in assignments `[N, k]`: `[N, n_g]`."""
+        return space.split(assignments)[self.group][..., self.attribute]
+
+
+def parts(space: ConceptSpace) -> list[Part]:
+    """Every attribute of every group, named by what tells it from the others."""
+    found = []
+    for g, group in enumerate(space.groups):
+        for a in range(len(group.values)):
+            names = [group.name] * (len(space.groups) > 1) + [f"attribute {a}"] * (len(group.values) > 1)
+            found.append(Part("/".join(names), g, a))
+    return found
+
+
 def label_metrics(predicted: Tensor, true: Tensor) -> dict[str, float]:
-    """Accuracy, and F1: of the class 1 where labels are 0 and 1, macro over classes otherwise."""
+    """Accuracy, and F1: of the class 1 where labels are 0 and 1, macro over classes otherwise.
+
+    A label vector is right as a whole; the accuracy of each entry has an entry of its own, "label_accuracy/entry 0".
+    """
     right = predicted == true
-    accuracy = float((right if right.dim() == 1 else right.all(1)).float().mean())
+    accuracy = _share(right if right.dim() == 1 else right.all(1))
     columns = [(predicted, true)] if true.dim() == 1 else list(zip(predicted.T, true.T, strict=True))
-    return {"label_accuracy": accuracy, "label_f1": _mean([_label_f1(p, t) for p, t in columns])}
+    entries = {}
+    if len(columns) > 1:
+        entries = {f"label_accuracy/{entry_name(e)}": _share(p == t) for e, (p, t) in enumerate(columns)}
+    return {"label_accuracy": accuracy, **entries, "label_f1": _mean([_label_f1(p, t) for p, t in columns])}
+
+
+def entry_name(entry: int) -> str:
+    """What an entry of a label vector is called."""
+    return f"entry {entry}"
 
 
 def concept_metrics(space: ConceptSpace, predicted: Tensor, true: Tensor) -> dict[str, float]:
     """Assignments `[N, k]` against the truth, in both conventions: per attribute, and per primitive.
 
     F1 is macro over the values that occur, in the truth or in what was predicted; collapse is the share of concept
-    values that are never predicted.
+    values that are never predicted. Where there are several groups or attributes, the accuracy of each has an entry of
+    its own, "concept_accuracy/speed".
     """
     attribute_f1, primitive_f1, used, values = [], [], 0, 0
     for group, seen, truth in zip(space.groups, space.split(predicted), space.split(true), strict=True):
@@ -32,13 +69,44 @@ def concept_metrics(space: ConceptSpace, predicted: Tensor, true: Tensor) -> dic
     for seen, truth in zip(space.primitives(predicted), space.primitives(true), strict=True):
         right.append(((seen == truth) & (truth >= 0)).float())
         primitive_f1.append(_f1(seen, truth, _occurring(seen, truth)))
+    by_part = {
+        f"concept_accuracy/{part.name}": _share(part.of(space, predicted) == part.of(space, true))
+        for part in parts(space)
+        if part.name
+    }
     return {
-        "concept_accuracy": float((predicted == true).float().mean()),
+        "concept_accuracy": _share(predicted == true),
+        **by_part,
         "concept_f1": _mean(attribute_f1),
         "primitive_accuracy": float(torch.cat(right, dim=1).mean()),
         "primitive_f1": _mean(primitive_f1),
         "collapse": 1 - used / values,
     }
+
+
+def without_parts(names: Iterable[str]) -> list[str]:
+    """The names of metrics that every task has, sorted: those of single groups, attributes and entries left out."""
+    return sorted(name for name in names if "/" not in name)
+
+
+class Mistake(NamedTuple):
+    """The value that was most often taken for another."""
+
+    value: str
+    taken_for: str
+    share: float  # of the slots that show the value
+
+
+def most_frequent_mistake(space: ConceptSpace, part: Part, predicted: Tensor, true: Tensor) -> Mistake | None:
+    """Of one attribute of one group, in assignments `[N, k]`; None where it was always read right."""
+    names = space.groups[part.group].value_names[part.attribute]
+    seen, truth = (part.of(space, each).flatten() for each in (predicted, true))
+    counts = (truth * len(names) + seen).bincount(minlength=len(names) ** 2).view(len(names), -1)  # [h, h]
+    wrong = counts.clone().fill_diagonal_(0)
+    if not wrong.any():
+        return None
+    value, other = divmod(int(wrong.argmax()), len(names))
+    return Mistake(names[value], names[other], int(counts[value, other]) / int(counts[value].sum()))
 
 
 def _label_f1(predicted: Tensor, true: Tensor) -> float:
@@ -57,6 +125,10 @@ def _f1(predicted: Tensor, true: Tensor, classes: list[int]) -> float:
 def _occurring(predicted: Tensor, true: Tensor) -> list[int]:
     """Classes in either; what is below zero is none."""
     return [value for value in torch.cat([predicted, true]).unique().tolist() if value >= 0]
+
+
+def _share(right: Tensor) -> float:
+    return float(right.float().mean())
 
 
 def _mean(values: list[float]) -> float:

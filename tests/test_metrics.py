@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from softpnet.concepts import ConceptSpace, Group
-from softpnet.metrics import concept_metrics, label_metrics
+from softpnet.metrics import Part, concept_metrics, label_metrics, most_frequent_mistake
 
 
 def test_binary_labels_are_judged_by_the_f1_of_class_one():
@@ -52,3 +52,49 @@ def test_collapse_is_the_share_of_values_never_predicted():
     space = ConceptSpace(slots=2, values=4)
     found = concept_metrics(space, torch.tensor([[0, 1], [1, 0]]), torch.tensor([[0, 1], [2, 3]]))
     assert found["collapse"] == 0.5
+
+
+SCENE = ConceptSpace(
+    Group(slots=(0,), values=2, name="speed", value_names=[["slow", "fast"]]),
+    Group(slots=(0, 1), values=(2, 3), name="look"),
+)  # concepts: speed, then two attributes of slot 0 and of slot 1
+
+
+def test_every_group_and_attribute_has_its_own_accuracy():
+    true = torch.tensor([[0, 0, 0, 1, 1], [1, 1, 2, 0, 2]])
+    found = concept_metrics(SCENE, torch.tensor([[0, 0, 1, 1, 0], [0, 1, 0, 0, 2]]), true)
+    assert {name: value for name, value in found.items() if "/" in name} == {
+        "concept_accuracy/speed": 0.5,
+        "concept_accuracy/look/attribute 0": 1.0,
+        "concept_accuracy/look/attribute 1": 0.25,
+    }
+    attributes = concept_metrics(ConceptSpace(slots=1, values=(2, 2)), true[:, 1:3], true[:, 1:3])
+    assert [name for name in attributes if "/" in name] == [
+        "concept_accuracy/attribute 0",
+        "concept_accuracy/attribute 1",
+    ]
+
+
+def test_every_entry_of_a_label_vector_has_its_own_accuracy():
+    true = torch.tensor([[1, 0], [0, 1], [0, 0], [1, 1]])
+    found = label_metrics(torch.tensor([[1, 0], [1, 1], [1, 0], [1, 0]]), true)
+    assert found["label_accuracy"] == 0.25
+    assert {name: value for name, value in found.items() if "/" in name} == {
+        "label_accuracy/entry 0": 0.5,
+        "label_accuracy/entry 1": 0.75,
+    }
+
+
+def test_where_there_is_one_part_only_nothing_is_said_twice():
+    seen = torch.tensor([[0, 2], [2, 0]])
+    found = concept_metrics(ConceptSpace(slots=2, values=4), seen, seen) | label_metrics(seen[:, :1], seen[:, :1])
+    assert not any("/" in name for name in found)
+
+
+def test_the_value_most_often_taken_for_another_is_found_with_its_share():
+    true = torch.tensor([0] * 10 + [1] * 4)[:, None].repeat(1, 5)
+    seen = true.clone()
+    seen[:3, 0] = 1  # 3 of 10 slow ones are read as fast
+    seen[10:12, 0] = 0  # and 2 of 4 fast ones as slow: a larger share, but fewer
+    assert most_frequent_mistake(SCENE, Part("speed", 0, 0), seen, true) == ("slow", "fast", 0.3)
+    assert most_frequent_mistake(SCENE, Part("look/attribute 0", 1, 0), seen, true) is None

@@ -30,10 +30,6 @@ SHORT = {
 }
 
 
-SUSPICIOUS_GAP = 0.1
-"""Label minus concept accuracy above this is remarked upon."""
-
-
 class Display:
     """A progress line on a terminal; elsewhere, as in a log, a line per epoch on the standard output."""
 
@@ -107,23 +103,19 @@ def time_left(elapsed: float, done: int, total: int) -> str:
     return f"about {minutes // 60} h {minutes % 60} min left" if minutes >= 60 else f"about {minutes} min left"
 
 
-def show_metrics(task: Task, metrics: dict[str, dict[str, float]], folder: Path) -> None:
-    """A column per test set, in percent."""
+def show_metrics(task: Task, metrics: dict[str, dict[str, float]], folder: Path, remarks: Iterable[str] = ()) -> None:
+    """A column per test set, in percent; below it what is to be remarked on."""
     table = Table(title=escape(f"{task.name}, last epoch, percent"))
     table.add_column("")
     for split in metrics:
         table.add_column(escape(split.replace("_", " ")), justify="right")
     for name in dict.fromkeys(name for values in metrics.values() for name in values):
         shown = (f"{100 * values[name]:.2f}" if name in values else "" for values in metrics.values())
-        table.add_row(name.replace("_", " "), *shown)
+        metric, *part = name.split("/")
+        table.add_row(escape(", ".join([metric.replace("_", " "), *part])), *shown)
     Console().print(table)
-    for split, values in metrics.items():
-        if values.get("gap", 0.0) > SUSPICIOUS_GAP:
-            print(
-                f"{split}: labels are right more often than concepts, by {100 * values['gap']:.1f} points. Unless "
-                "labels are at chance, that is a reasoning shortcut; docs/your-own-task.md says what to do "
-                '("When concepts stay wrong")'
-            )
+    for remark in remarks:
+        print(remark)
     print(f"run folder: {folder}")
     for picture in sorted(folder.glob("learned*.png")):
         print(f"picture: {picture}")

@@ -20,10 +20,12 @@ class Evaluate:
     def run(self) -> int:
         from softpnet.cli.display import show_metrics
         from softpnet.experiments.judge import make_data, scores
+        from softpnet.experiments.remarks import remarks
         from softpnet.learner import SoftPNet
         from softpnet.training.streams import Streams
 
         model = SoftPNet.load(self.folder, origin=self.task)
         data = make_data(model.task, Streams(model.seed))
-        show_metrics(model.task, scores(model, data), self.folder)
+        metrics = scores(model, data)
+        show_metrics(model.task, metrics, self.folder, remarks(model, data, metrics))
         return 0

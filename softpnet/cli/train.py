@@ -55,6 +55,7 @@ class Train:
     def train(self, task: Task) -> int:
         from softpnet.cli.display import Display, show_metrics
         from softpnet.experiments.judge import check_tests, judge, make_data
+        from softpnet.experiments.remarks import remarks
         from softpnet.learner import SoftPNet
         from softpnet.training.folder import free_run_folder, last_run_folder
         from softpnet.training.streams import Streams
@@ -85,7 +86,8 @@ class Train:
                 watch=(lambda now, state: now.score(*first_test)) if self.watch else None,
             )
         if model.is_main_process:
-            show_metrics(task, judge(model, data, folder, self.pictures), folder)
+            metrics = judge(model, data, folder, self.pictures)
+            show_metrics(task, metrics, folder, remarks(model, data, metrics))
         if model.interrupted and model.is_main_process:
             print(
                 f"stopped after {len(model.epochs)} of {model.settings.epochs} epochs; what was learned is saved, "

@@ -13,6 +13,7 @@ from softpnet import tasks
 from softpnet.errors import InputError
 from softpnet.experiments.rows import Row
 from softpnet.learner import SoftPNet
+from softpnet.metrics import without_parts
 from softpnet.settings import Settings
 from softpnet.storage import digest, read_json, write_json
 from softpnet.training.folder import CONFIG, EPOCHS, METRICS, RunFolder
@@ -122,8 +123,11 @@ def _sound(record: Any, row: Row, seed: int, chosen: Mapping[str, Any]) -> dict[
 
 
 def _check_alike(tests: Mapping[str, Any], others: Mapping[str, Any]) -> None:
-    """Raise where a record was not judged on the test sets, and by the metrics, of the others."""
-    judged, expected = ({test: sorted(metrics) for test, metrics in each.items()} for each in (tests, others))
+    """Raise where a record was not judged on the test sets, and by the metrics, of the others.
+
+    Accuracies of single groups, attributes and entries of labels may be missing: older records have none.
+    """
+    judged, expected = ({test: without_parts(metrics) for test, metrics in each.items()} for each in (tests, others))
     if not judged or judged != expected:
         raise InputError(f"it holds the test sets and metrics {judged}, the other seeds {expected}")
 

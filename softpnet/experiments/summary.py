@@ -50,7 +50,8 @@ def other_test_sets(summary: Summary) -> dict[str, Summary]:
 
 def _summary(row: Row, records: list[dict[str, Any]], test: str) -> Summary:
     tests = [record["tests"][test] for record in records]
-    values = {metric: [100 * each[metric] for each in tests] for metric in tests[0]}
+    shared = [metric for metric in tests[0] if all(metric in each for each in tests)]
+    values = {metric: [100 * each[metric] for each in tests] for metric in shared}
     return Summary(row, [record["seed"] for record in records], values, records)
 
 

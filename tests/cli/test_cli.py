@@ -24,6 +24,7 @@ from softpnet import Settings, SoftPNet, methods, tasks
 from softpnet.cli.display import show_metrics
 from softpnet.cli.main import main
 from softpnet.conformance.checking import CHECKS
+from softpnet.experiments import remarks
 
 RULE = '''
 """The sum of two bars."""
@@ -557,14 +558,21 @@ def test_test_sets_with_and_without_true_concepts_are_shown_together(trained, ca
     assert shown == {"concept_accuracy": ["25.00"], "label_accuracy": ["50.00", "75.00"]}
 
 
-@pytest.mark.parametrize("gap, remarked", [(0.21, True), (-0.21, False), (None, False)])
-def test_labels_that_are_read_better_than_concepts_are_remarked_upon(trained, capfd, gap, remarked):
+def test_remarks_and_parts_are_shown_below_and_in_the_table(trained, capfd):
     task = SoftPNet.load(trained[0], task=tasks.load(str(trained[0].parent / "my_rule.py"))).task
-    show_metrics(task, {"test": {"label_accuracy": 0.5} | ({} if gap is None else {"gap": gap})}, trained[0])
+    show_metrics(task, {"test": {"concept_accuracy/a [b]/attribute 0": 0.5}}, trained[0], ["test: look at 'a'"])
     shown = capfd.readouterr().out
-    assert ("test: labels are right more often than concepts, by 21.0 points" in shown) == remarked
+    assert "concept accuracy, a [b], attribute 0 │ 50.00" in shown
+    assert "test: look at 'a'" in shown
     assert f"picture: {trained[0] / 'learned.png'}" in shown
-    assert "When concepts stay wrong" in (Path(__file__).parents[2] / "docs/your-own-task.md").read_text()
+
+
+def test_train_and_evaluate_remark_on_concepts_that_stay_wrong(softpnet_here, home, tmp_path, monkeypatch):
+    monkeypatch.setattr(remarks, "SUSPICIOUS_GAP", -2.0)  # whatever is learned in one epoch
+    run, rule = tmp_path / "run", home / "my_rule.py"
+    for words in (("train", rule, "--epochs", 1, "--no-pictures", "--out", run), ("evaluate", run, "--task", rule)):
+        _, out, _ = softpnet_here(*words)
+        assert "test: labels are right more often than concepts, by" in out and "noisy: labels are" in out
 
 
 def test_names_are_shown_as_they_are_though_they_look_like_markup(trained, capfd):

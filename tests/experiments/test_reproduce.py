@@ -260,6 +260,17 @@ def test_a_record_that_lacks_a_digest_is_compared_by_what_it_shares_with_the_oth
         summarise([ROW], SEEDS, filled)
 
 
+def test_records_from_before_single_attributes_were_judged_are_averaged_with_newer_ones(filled):
+    path = records.record_path(filled, ROW, 128)
+    newer = json.loads(path.read_text())
+    newer["tests"]["test"] |= {"concept_accuracy/attribute 0": 0.98, "concept_accuracy/attribute 1": 0.9}
+    path.write_text(json.dumps(newer))
+    (both,) = summarise([ROW], SEEDS, filled)
+    assert both.values["concept_accuracy"] == [90.0, 94.0] and not any("/" in metric for metric in both.values)
+    (new,) = summarise([ROW], [128], filled)
+    assert new.values["concept_accuracy/attribute 1"] == [90.0]
+
+
 def test_a_figure_that_is_not_there_is_a_dash_beside_the_one_that_is(filled):
     """A test set may have no true concepts; its label must not stand in the concepts' place."""
     for row, label in ((ROW, 0.8), (CEILING, 0.9)):
