@@ -13,7 +13,7 @@ from torch import Tensor
 
 import softpnet
 from softpnet import rule
-from softpnet.conformance import basics, data, moves, readings, rows, shortcuts
+from softpnet.conformance import basics, data, moves, relabelings, rows, shortcuts
 from softpnet.conformance.report import Report, Result
 from softpnet.conformance.subject import NotApplicable, Subject
 from softpnet.errors import InputError, SoftPNetError
@@ -107,7 +107,7 @@ CHECKS: dict[str, Check] = {
     "encoder": Check(data.encoder_gives_vectors, ("settings", "images")),
     "rows": Check(rows.rows_are_feasible, (*RULE, "settings")),
     "shortcuts": Check(shortcuts.values_are_told_apart, ("rows",)),
-    "readings": Check(readings.one_reading_fits, ("concepts",)),
+    "relabelings": Check(relabelings.no_relabeling_fits, ("concepts",)),
     "complete": Check(rows.complete_is_true, ("rows",)),
     "feasible": Check(rows.labels_are_feasible, ("rows", "labels")),
     "move": Check(moves.move_is_a_move, ("rows",)),

@@ -11,7 +11,7 @@ from torch import Tensor
 from softpnet import rule
 from softpnet.concepts import ConceptSpace
 from softpnet.conformance.report import attribute_names, count
-from softpnet.conformance.subject import NotApplicable, Subject
+from softpnet.conformance.subject import NotApplicable, Subject, warned
 
 ROWS = 2000
 """Random assignments, and as many rows of the cache, that the labels are looked at on."""
@@ -44,9 +44,9 @@ def values_are_told_apart(subject: Subject) -> str:
     if not same:
         return f"each of {count(tried, 'exchange')} of two values changes some label ({seen})"
     named = ", ".join(same[:NAMED]) + (", ..." if len(same) > NAMED else "")
-    return (
+    return warned(
         f"{len(same)} of {count(tried, 'exchange')} of two values change no label ({seen}): {named}; "
-        "only the anchors tell these apart"
+        "only the anchors tell these apart, so choose those with care"
     )
 
 

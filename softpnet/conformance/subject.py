@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -18,6 +19,12 @@ from softpnet.training.streams import Streams
 
 class NotApplicable(Exception):
     """The task has nothing that this check could look at."""
+
+
+def warned(message: str) -> str:
+    """Warn: the check that returns this is no failure, but somebody should look at what it found."""
+    warnings.warn(message, stacklevel=2)
+    return message
 
 
 class Subject:

@@ -108,7 +108,10 @@ SMALL = {
 @pytest.mark.parametrize("name", tasks.names())
 def test_every_built_in_task_passes(name):
     report = sp.check_task(tasks.load(name, SMALL.get(name)))
-    assert {result.outcome for result in report} <= {"passed", "not applicable"}, report
+    assert {r.name for r in report if r.outcome not in ("passed", "not applicable")} <= {"shortcuts", "relabelings"}, (
+        report
+    )
+    assert report["relabelings"].outcome == "warning", "each of the three has shortcuts"
     assert {"move label", "move symmetric", "feasible", "concepts"} <= {r.name for r in report if r.outcome == "passed"}
 
 
@@ -137,8 +140,9 @@ KBEST = sp.Settings(candidates="kbest")
     ],
 )
 def test_values_that_only_anchors_tell_apart_are_named(space, rule, said):
-    report = sp.check_task(sp.Task(space, rule))
-    assert report["shortcuts"].outcome == "passed" and re.search(said, report["shortcuts"].message), report["shortcuts"]
+    found = sp.check_task(sp.Task(space, rule))["shortcuts"]
+    assert re.search(said, found.message), found
+    assert found.outcome == ("passed" if found.message.startswith("each of") else "warning")
 
 
 def test_where_only_one_label_is_seen_nothing_is_said_of_shortcuts():
@@ -337,7 +341,7 @@ def test_a_broken_task_fails_the_check_of_what_is_broken_and_no_other(which):
 
 
 def test_every_check_has_a_task_that_fails_it():
-    tells_only = {"shortcuts", "readings"}  # a rule may leave as much open as it likes
+    tells_only = {"shortcuts", "relabelings"}  # a rule may leave as much open as it likes
     assert {name for _, name, *_ in BROKEN.values()} == set(CHECKS) - tells_only
 
 
@@ -418,7 +422,7 @@ def test_a_space_and_a_rule_are_enough():
     without = {r.name for r in report if r.outcome == "not applicable"}
     assert without == {
         "data", "data repeatable", "images", "labels", "concepts", "anchors", "encoder", "feasible", "complete",
-        "readings", "corruption",
+        "relabelings", "corruption",
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The simplest reasoning shortcuts, counted: readings of the values that give every training example its label."""
+"""The simplest reasoning shortcuts, counted: relabelings of the values that leave every training example its label."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from torch import Tensor
 
 from softpnet.concepts import ConceptSpace
 from softpnet.conformance.report import attribute_names, count, listed
-from softpnet.conformance.subject import NotApplicable, Subject
+from softpnet.conformance.subject import NotApplicable, Subject, warned
 from softpnet.task import LabelFunction
 
 LIMIT = 20_000
-"""More readings than this, whole or in part, are not followed at a time."""
+"""More relabelings than this, whole or in part, are not followed at a time."""
 TRIED = 2_000_000
 """More than this are not tried in all, so that the check takes seconds."""
 AT_ONCE = 2_000_000
@@ -20,10 +20,10 @@ NAMED = 8
 """No more values are named in a list."""
 
 
-def one_reading_fits(subject: Subject) -> str:
-    """Counts the readings that fit, and names a few values whose anchors alone would leave only the true one.
+def no_relabeling_fits(subject: Subject) -> str:
+    """Counts the relabelings that fit, and names a few values whose anchors alone would rule them out.
 
-    A reading takes each value of an attribute for one of its values, in all slots alike, as a network might that
+    A relabeling takes each value of an attribute for one of its values, in all slots alike, as a network might that
     gets every label right; two may be taken for the same.
     """
     task, concepts = subject.task, subject.data.train.concepts
@@ -32,29 +32,30 @@ def one_reading_fits(subject: Subject) -> str:
     rows = concepts.long().unique(dim=0)  # [M, k]
     if not task.space.consist_of_primitives(rows).all():
         raise NotApplicable("some training examples have a combination of values that is no primitive (see 'concepts')")
-    examples = f"all training examples ({count(len(rows), 'different assignment')})"
-    readings = fitting_readings(task.space, rows, task.label)
-    if readings is None:
-        return (
-            f"more than {LIMIT:,} readings of the values would have to be followed at a time, or {TRIED:,} in all; "
-            "they are not counted"
+    found = fitting_relabelings(task.space, rows, task.label)
+    if found is None:
+        return warned(
+            f"more than {LIMIT:,} relabelings of the values would have to be followed at a time, or {TRIED:,} in all; "
+            "they are not counted, so that shortcuts are neither found nor ruled out"
         )
     values = Values(task.space)
-    absent = (readings[0] < 0).nonzero().flatten()
+    examples = count(len(rows), "different assignment")
+    absent = (found[0] < 0).nonzero().flatten()
     if len(absent):
-        examples += f", without {listed([values.names[v] for v in absent], NAMED)} among them,"
-    wrong = (readings >= 0) & (readings != values.number)  # [S, V]
-    readings, wrong = readings[wrong.any(1)], wrong[wrong.any(1)]
+        examples += f", none with {listed([values.names[v] for v in absent], NAMED)}"
+    wrong = (found >= 0) & (found != values.number)  # [S, V]
+    found, wrong = found[wrong.any(1)], wrong[wrong.any(1)]
     if not len(wrong):
-        return f"the labels of {examples} allow only the true reading of the values"
+        return f"no relabeling of the values keeps the labels of all training examples ({examples})"
     nearest = int(wrong.sum(1).argmin())
     moved = wrong[nearest].nonzero().flatten()
-    taken = moved - values.number[moved] + readings[nearest, moved]  # the places of what they are taken for
+    taken = moved - values.number[moved] + found[nearest, moved]  # the places of what they are taken for
     told = listed([f"{values.names[v]} for {values.plain[w]}" for v, w in zip(moved, taken, strict=True)], NAMED)
     enough = listed([values.names[v] for v in _enough(wrong)], NAMED)
-    return (
-        f"the labels of {examples} allow {count(len(wrong), 'wrong reading')} of the values beside the true one, "
-        f"such as to take {told}; anchors of {enough} alone would rule out every wrong one"
+    keep = "relabeling of the values keeps" if len(wrong) == 1 else "relabelings of the values keep"
+    return warned(
+        f"{len(wrong):,} {keep} the labels of all training examples ({examples}), such as to take {told}; "
+        f"anchors of {enough} alone would rule out every one, so choose those with care"
     )
 
 
@@ -81,8 +82,8 @@ class Values:
         self.names = self.plain if unique else [who + name for who, names in named for name in names]
 
 
-def fitting_readings(space: ConceptSpace, rows: Tensor, label: LabelFunction) -> Tensor | None:
-    """All readings under which rows `[M, k]` keep their labels, and of which each row shows only what has a prototype.
+def fitting_relabelings(space: ConceptSpace, rows: Tensor, label: LabelFunction) -> Tensor | None:
+    """All relabelings under which rows `[M, k]` keep their labels, and show only what has a prototype.
 
     Values are read one after the other, and a row is asked for its label as soon as all of its values are read.
 
@@ -94,7 +95,7 @@ def fitting_readings(space: ConceptSpace, rows: Tensor, label: LabelFunction) ->
     wanted = label(rows.clone())  # [M] or [M, m]
     unread = torch.zeros(len(rows), len(values.number), dtype=torch.bool).scatter(1, places, True)  # [M, V]
     lacking = unread.sum(1)  # [M]
-    readings = torch.full((1, len(values.number)), -1)
+    relabelings = torch.full((1, len(values.number)), -1)
     tried = 0
     while lacking.any():
         value = _most_telling(unread, lacking)
@@ -102,34 +103,34 @@ def fitting_readings(space: ConceptSpace, rows: Tensor, label: LabelFunction) ->
         lacking = lacking - unread[:, value].long()
         ready = (unread[:, value] & (lacking == 0)).nonzero().flatten()
         unread[:, value] = False
-        tried += len(readings) * len(choices)
+        tried += len(relabelings) * len(choices)
         if tried > TRIED:
             return None
         kept, many = [], 0
-        for some in readings.split(max(1, AT_ONCE // (len(choices) * max(places.shape[1], len(values.number))))):
+        for some in relabelings.split(max(1, AT_ONCE // (len(choices) * max(places.shape[1], len(values.number))))):
             some = some.repeat_interleave(len(choices), dim=0)
             some[:, value] = choices.repeat(len(some) // len(choices))
             kept.append(_that_fit(some, places[ready], wanted[ready], space, label))
             many += len(kept[-1])
             if many > LIMIT:
                 return None
-        readings = torch.cat(kept)
-    return readings
+        relabelings = torch.cat(kept)
+    return relabelings
 
 
-def _that_fit(readings: Tensor, places: Tensor, wanted: Tensor, space: ConceptSpace, label: LabelFunction) -> Tensor:
-    """Those of the readings `[S, V]` that give rows, at these places `[b, k]`, primitives and the labels wanted."""
-    while len(places) and len(readings):
-        many = max(1, AT_ONCE // (len(readings) * places.shape[1]))  # more rows, the fewer readings are left
-        read = readings[:, places[:many]]  # [S, b, k]
+def _that_fit(relabelings: Tensor, places: Tensor, wanted: Tensor, space: ConceptSpace, label: LabelFunction) -> Tensor:
+    """Those of the relabelings `[S, V]` that give rows, at these places `[b, k]`, primitives and the labels wanted."""
+    while len(places) and len(relabelings):
+        many = max(1, AT_ONCE // (len(relabelings) * places.shape[1]))  # more rows, the fewer relabelings are left
+        read = relabelings[:, places[:many]]  # [S, b, k]
         shown = space.consist_of_primitives(read).all(1)
         if not shown.all():
-            readings, read = readings[shown], read[shown]
-        if len(readings):
+            relabelings, read = relabelings[shown], read[shown]
+        if len(relabelings):
             fits = label(read) == wanted[:many]  # [S, b] or [S, b, m]
-            readings = readings[fits.flatten(1).all(1)]
+            relabelings = relabelings[fits.flatten(1).all(1)]
         places, wanted = places[many:], wanted[many:]
-    return readings
+    return relabelings
 
 
 def _most_telling(unread: Tensor, lacking: Tensor) -> int:
@@ -138,7 +139,7 @@ def _most_telling(unread: Tensor, lacking: Tensor) -> int:
 
 
 def _enough(wrong: Tensor) -> list[int]:
-    """A few values of which every wrong reading `[S, V]` gets one wrong; not always the fewest."""
+    """A few values of which every wrong relabeling `[S, V]` gets one wrong; not always the fewest."""
     found = []
     while len(wrong):
         found.append(int(wrong.sum(0).argmax()))
