@@ -29,8 +29,8 @@ class Compare:
     """Processes side by side, one thread each."""
     option: Options = ()
     """An option of the task, as in `--option support=train`; may be given several times."""
-    records: Path | None = None
-    """Folder of the records, one JSON file per method and seed; comparisons/NAME-OF-TASK unless given."""
+    records: Path = Path("comparisons")
+    """Folder of the records: in it a folder per task, in that a file per method, with a line of JSON per seed."""
     into: Path | None = None
     """A Markdown page to put the tables into, between its two marks."""
     settings: tyro.conf.OmitArgPrefixes[Settings] = field(default_factory=Settings)
@@ -55,10 +55,11 @@ class Compare:
         }
         # Ours is compared with all that come after it.
         ordered = sorted(dict.fromkeys(self.methods), key=lambda method: method != OURS)
-        rows = [Row(method, method, self.task, method, options, changed) for method in ordered]
-        folder = self.records or Path("comparisons") / plain_name(task.name)
+        folder = plain_name(task.name)
+        rows = [Row(method, method, self.task, method, options, changed, folder=folder) for method in ordered]
         seeds = chosen_seeds(self.seeds)
-        check_same_data(task, [record for row in rows for record in read_records(row, seeds, folder)])
-        run_and_show(rows, seeds, folder, self.jobs, self.into, picture=folder / "seeds.png")
-        print(f"picture: {folder / 'seeds.png'}")
+        check_same_data(task, [record for row in rows for record in read_records(row, seeds, self.records)])
+        picture = self.records / folder / "seeds.png"
+        run_and_show(rows, seeds, self.records, self.jobs, self.into, picture)
+        print(f"picture: {picture}")
         return 0

@@ -30,7 +30,7 @@ class Reproduce:
     jobs: int = 2
     """Processes side by side, one thread each."""
     records: Path = Path("results")
-    """Folder of the records, one JSON file per row and seed."""
+    """Folder of the records: in it a folder per task, in that a file per row, with a line of JSON per seed."""
     into: Path | None = None
     """A Markdown page to put the tables into, between its two marks."""
 

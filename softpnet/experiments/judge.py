@@ -6,7 +6,6 @@ import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import torch
@@ -16,6 +15,7 @@ from softpnet.checks import check_images, check_labels
 from softpnet.errors import InputError, TaskError
 from softpnet.experiments.accuracy import accuracies
 from softpnet.experiments.pictures import curves, learned
+from softpnet.experiments.records import Record
 from softpnet.learner import SoftPNet
 from softpnet.storage import digest, to_json, to_safetensors
 from softpnet.task import Data, Task
@@ -93,10 +93,10 @@ def check_tests(task: Task, data: Data) -> None:
         check_labels(examples.labels, len(examples.images), task)
 
 
-def check_same_data(task: Task, records: Sequence[Mapping[str, Any]]) -> None:
+def check_same_data(task: Task, records: Sequence[Record]) -> None:
     """Raise where the task, for a seed that has a record, no longer makes the data that the record is of."""
-    known = [record for record in records if "data_sha256" in record]
-    if known and known[0]["data_sha256"] != _data_fingerprint(make_data(task, Streams(known[0]["seed"]))):
+    known = next((record for record in records if record.data_sha256 is not None), None)
+    if known is not None and known.data_sha256 != _data_fingerprint(make_data(task, Streams(known.seed))):
         raise InputError(
             f"the records of task {task.name!r} were made with other data: images or tables were changed since, or its "
             "data differs from call to call; remove the records, or name another folder (--records)"

@@ -1,4 +1,4 @@
-"""Records: one JSON file per row and seed, and the guards that keep unlike ones apart."""
+"""Records: a file per row with a line per seed, and the guards that keep unlike ones apart."""
 
 from __future__ import annotations
 
@@ -7,26 +7,57 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+import msgspec
 
 from softpnet import tasks
 from softpnet.errors import InputError
 from softpnet.experiments.rows import Row
+from softpnet.experiments.sealed import read_lines, seal, unseal, write_lines
 from softpnet.learner import SoftPNet
 from softpnet.metrics import without_parts
 from softpnet.settings import Settings
-from softpnet.storage import digest, read_json, write_json
+from softpnet.storage import digest
 from softpnet.training.folder import CONFIG, EPOCHS, METRICS, RunFolder
+from softpnet.training.lock import hold
+
+T = TypeVar("T")
 
 
-def record_path(records: Path, row: Row, seed: int) -> Path:
-    return records / f"{row.name}-seed{seed}.json"
+class Versions(msgspec.Struct, frozen=True):
+    commit: str
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What the tables need of a line; it holds more."""
+
+    row: str
+    command: str = ""
+    configuration: str | None = None
+    task: str
+    origin: dict[str, Any]
+    method: str
+    seed: int
+    settings: dict[str, Any]
+    versions: Versions
+    interrupted: bool = False
+    seconds_per_epoch: Annotated[float, msgspec.Meta(ge=0, lt=1e9)]
+    model_sha256: str | None = None
+    weights_sha256: str | None = None
+    data_sha256: str | None = None
+    tests: dict[str, dict[str, Any]]
+    curve: list[dict[str, Any]]
+
+
+def record_path(records: Path, row: Row) -> Path:
+    return records / (row.folder or row.task) / f"{row.name}.jsonl"
 
 
 def missing(rows: Sequence[Row], seeds: Sequence[int], records: Path) -> list[tuple[Row, int]]:
     """What has no record yet, seed by seed, so that every row has some seeds early."""
-    pairs = [(row, seed) for seed in seeds for row in rows]
-    return [(row, seed) for row, seed in pairs if not record_path(records, row, seed).exists()]
+    there = [(row, _lines_by_seed(record_path(records, row))) for row in rows]
+    return [(row, seed) for seed in seeds for row, lines in there if seed not in lines]
 
 
 def write_record(row: Row, seed: int, run: Path, records: Path) -> None:
@@ -41,7 +72,15 @@ def write_record(row: Row, seed: int, run: Path, records: Path) -> None:
         **metrics,
         "curve": [json.loads(line) for line in folder.read(EPOCHS).splitlines()],
     }
-    write_json(record_path(records, row, seed), record)
+    put_line(record_path(records, row), seed, seal(record))
+
+
+def put_line(path: Path, seed: int, line: bytes) -> None:
+    """Write a seed's line to its place, beside those that other processes may be writing at the same time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with hold(path.parent, f"{path.stem}.lock", wait=True):
+        lines = _lines_by_seed(path) | {seed: line}
+        write_lines(path, [lines[each] for each in sorted(lines)])
 
 
 def configuration(config: Mapping[str, Any]) -> str:
@@ -51,75 +90,79 @@ def configuration(config: Mapping[str, Any]) -> str:
     return digest(json.dumps(kept, sort_keys=True).encode())
 
 
-def read_records(row: Row, seeds: Sequence[int], records: Path) -> list[dict[str, Any]]:
+def read_records(row: Row, seeds: Sequence[int], records: Path) -> list[Record]:
     """The records of a row, in the order of the seeds; raises where they are not the row's or cannot be averaged."""
-    found: list[dict[str, Any]] = []
+    path = record_path(records, row)
+    lines = read_lines(path)
+    chosen = choices(row) if lines else {}
+    found: dict[int, Record] = {}
     unfit: list[str] = []
-    paths = {seed: record_path(records, row, seed) for seed in seeds}
-    there = {seed: path for seed, path in paths.items() if path.exists()}
-    chosen = choices(row) if there else {}
-    for seed, path in there.items():
+    for number, line in enumerate(lines, 1):
         try:
-            record = _sound(read_json(path), row, seed, chosen)
-            found.append(record)
-            _check_alike(record["tests"], found[0]["tests"])
+            record = _opened(line)
+            if record.seed in seeds:
+                _add(found, record.seed, record)
+                _check(record, row, chosen)
+                _check_alike(record.tests, next(iter(found.values())).tests)
         except InputError as error:
-            unfit.append(f"{path} is not averaged with others: {error}")
+            unfit.append(f"{path}, line {number}, is not averaged with others: {error}")
     if unfit:
         more = f", and so for {len(unfit) - 1} more of {row.name}" if unfit[1:] else ""
-        raise InputError(f"{unfit[0]}; remove it to make it again, or name another folder (--records){more}")
-    for one, other in itertools.combinations(found, 2):
+        raise InputError(f"{unfit[0]}; remove the line to make it again, or name another folder (--records){more}")
+    for one, other in itertools.combinations(found.values(), 2):
         if _same_training(one, other):
-            same = f"seeds {one['seed']} and {other['seed']} of {row.name}"
-            raise InputError(f"{same} gave identical weights; make them again")
+            raise InputError(f"seeds {one.seed} and {other.seed} of {row.name} gave identical weights; make them again")
+    return [found[seed] for seed in seeds if seed in found]
+
+
+def _lines_by_seed(path: Path) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            _add(found, _opened(line).seed, line)
+        except InputError as error:
+            raise InputError(f"{path}, line {number}: {error}; remove the line to make it again") from error
     return found
 
 
-ENTRIES: dict[str, type | tuple[type, ...]] = {
-    "row": str,
-    "seed": int,
-    "task": str,
-    "origin": dict,
-    "method": str,
-    "settings": dict,
-    "tests": dict,
-    "curve": list,
-    "versions": dict,
-    "seconds_per_epoch": (int, float),
-}
-"""What a record must have for the tables, and of what kind."""
+def _add(found: dict[int, T], seed: int, what: T) -> None:
+    if seed in found:
+        raise InputError(f"it is a second record of seed {seed}")
+    found[seed] = what
 
 
-def _sound(record: Any, row: Row, seed: int, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The record, if it is one of a finished run of this row and seed, with numbers that can be."""
-    for name, kind in ENTRIES.items():
-        if not isinstance(record, dict) or not isinstance(record.get(name), kind):
-            raise InputError(f"it is damaged, since it has no entry {name!r} of the right kind")
-    if not isinstance(record["versions"].get("commit"), str) or not all(isinstance(e, dict) for e in record["curve"]):
-        raise InputError("it is damaged, since its versions or its curve are not what a run writes")
-    if (record["row"], record["seed"]) != (row.name, seed):
-        raise InputError(f"it is the record of {record['row']}, seed {record['seed']}")
-    if record.get("interrupted"):
+def _opened(line: bytes) -> Record:
+    """The record of a line, if it is what was written."""
+    content = unseal(line)
+    try:
+        return msgspec.json.decode(content, type=Record)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"it is damaged: {error}") from error
+
+
+def _check(record: Record, row: Row, chosen: Mapping[str, Any]) -> None:
+    """Raise unless the record is of a finished run of this row, with numbers that can be."""
+    if record.row != row.name:
+        raise InputError(f"it is a record of {record.row}")
+    if record.interrupted:
         raise InputError("its run was not finished")
-    if record.get("configuration", configuration(record)) != configuration(record):
+    config = msgspec.structs.asdict(record)
+    if record.configuration not in (None, configuration(config)):
         raise InputError("it was changed after it was made, since its configuration's sha256 is another one")
+    made = compared(config)
     for name, expected in chosen.items():
-        made = compared(record)[name]
-        if made != expected:
-            raise InputError(f"it was made with a different configuration ({name} {made}, expected {expected})")
-    epochs, seconds = record["settings"].get("epochs"), record["seconds_per_epoch"]
-    if epochs not in (None, len(record["curve"])):
-        raise InputError(f"it is damaged, since its curve has {len(record['curve'])} of {epochs} epochs")
-    if isinstance(seconds, bool) or not 0 <= seconds < 1e9:
-        raise InputError(f"it is damaged, since its seconds per epoch are {str(seconds)[:20]}")
-    for test, metrics in record["tests"].items():
-        if not isinstance(metrics, dict) or "label_accuracy" not in metrics:
+        if made[name] != expected:
+            raise InputError(f"it was made with a different configuration ({name} {made[name]}, expected {expected})")
+    epochs = record.settings.get("epochs")
+    if epochs not in (None, len(record.curve)):
+        raise InputError(f"it is damaged, since its curve has {len(record.curve)} of {epochs} epochs")
+    for test, metrics in record.tests.items():
+        if "label_accuracy" not in metrics:
             raise InputError(f"it is damaged, since it has no label accuracy on {test!r}")
         for metric, value in metrics.items():
             lowest = -1 if metric == "gap" else 0
             if type(value) not in (int, float) or not lowest <= value <= 1:
                 raise InputError(f"it is damaged, since {metric} on {test!r} is {value!r}")
-    return record
 
 
 def _check_alike(tests: Mapping[str, Any], others: Mapping[str, Any]) -> None:
@@ -158,11 +201,12 @@ def compared(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _same_training(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _same_training(one: Record, other: Record) -> bool:
     """Whether two records are of one training, by the digests that both have: older ones lack that of the weights, or
     of the model too, and are told apart by their curves."""
-    shared = [name for name in ("weights_sha256", "model_sha256") if one.get(name) and other.get(name)]
+    digests = [(one.weights_sha256, other.weights_sha256), (one.model_sha256, other.model_sha256)]
+    shared = [pair for pair in digests if all(pair)]
     if shared:
-        return any(one[name] == other[name] for name in shared)
-    first, second = ([{**epoch, "seconds": None} for epoch in record["curve"]] for record in (one, other))
+        return any(mine == theirs for mine, theirs in shared)
+    first, second = ([{**epoch, "seconds": None} for epoch in record.curve] for record in (one, other))
     return first == second

@@ -74,9 +74,11 @@ def run_missing(
     A run that fails does not keep the others from running; what failed is raised at the end.
     """
     try:
-        records.mkdir(parents=True, exist_ok=True)
+        for row in rows:
+            record_path(records, row).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{records} cannot be a folder for records: {error.strerror}; name another one") from error
+        folder = error.filename
+        raise InputError(f"{folder} cannot be a folder for records: {error.strerror}; name another one") from error
     processes, failed = Processes(), []
     with ThreadPoolExecutor(jobs) as pool:
         wanted = missing(rows, seeds, records)
@@ -102,11 +104,11 @@ def _run(row: Row, seed: int, records: Path, processes: Processes) -> None:
     folder = _folder(records, row, seed)
     folder.parent.mkdir(exist_ok=True)
     warned = False
-    while not record_path(records, row, seed).exists():
+    while missing([row], [seed], records):
         try:
             with hold(folder.parent, f"{folder.name}.lock"):  # from before the run until its record is there
                 other = holder(folder)  # a run whose `reproduce` was killed goes on without it
-                if other is None and not record_path(records, row, seed).exists():
+                if other is None and missing([row], [seed], records):
                     _make(row, seed, folder, records, processes)
         except InUseError as error:
             other = error.holder
@@ -134,14 +136,14 @@ def _sweep(rows: Sequence[Row], seeds: Sequence[int], records: Path) -> None:
     """Remove the run folders whose record is there: of processes that were killed between the two."""
     for row, seed in itertools.product(rows, seeds):
         folder = _folder(records, row, seed)
-        if folder.exists() and record_path(records, row, seed).exists():
+        if folder.exists() and not missing([row], [seed], records):
             with contextlib.suppress(InUseError), hold(folder.parent, f"{folder.name}.lock"):
                 if holder(folder) is None:
                     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _folder(records: Path, row: Row, seed: int) -> Path:
-    return records / UNFINISHED / f"{row.name}-seed{seed}"
+    return record_path(records, row).parent / UNFINISHED / f"{row.name}-seed{seed}"
 
 
 def _forget_unlike(folder: Path, row: Row) -> None:

@@ -30,6 +30,8 @@ class Row:
     options: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     paper: Mapping[str, Stated] = field(default_factory=dict)
+    folder: str = ""
+    """Of its records, inside that of all records; the task's name unless given."""
 
     def command(self, seed: int) -> list[str]:
         """Arguments of `softpnet`."""

@@ -7,9 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from softpnet.experiments.records import read_records
+from softpnet.experiments.records import Record, read_records
 from softpnet.experiments.rows import Row
 
 
@@ -20,7 +19,7 @@ class Summary:
     row: Row
     seeds: list[int]
     values: dict[str, list[float]]
-    records: list[dict[str, Any]]
+    records: list[Record]
 
     def mean(self, metric: str) -> float:
         return statistics.fmean(self.values[metric])
@@ -39,20 +38,20 @@ class Summary:
 def summarise(rows: Sequence[Row], seeds: Sequence[int], records: Path) -> list[Summary]:
     """The rows that have records; the first test set of a record is the one that is reported."""
     found = [(row, read_records(row, seeds, records)) for row in rows]
-    return [_summary(row, each, next(iter(each[0]["tests"]))) for row, each in found if each]
+    return [_summary(row, each, next(iter(each[0].tests))) for row, each in found if each]
 
 
 def other_test_sets(summary: Summary) -> dict[str, Summary]:
     """The same runs on the test sets that are not the reported one, by name."""
-    names = list(summary.records[0]["tests"])[1:]
+    names = list(summary.records[0].tests)[1:]
     return {name: _summary(summary.row, summary.records, name) for name in names}
 
 
-def _summary(row: Row, records: list[dict[str, Any]], test: str) -> Summary:
-    tests = [record["tests"][test] for record in records]
+def _summary(row: Row, records: list[Record], test: str) -> Summary:
+    tests = [record.tests[test] for record in records]
     shared = [metric for metric in tests[0] if all(metric in each for each in tests)]
     values = {metric: [100 * each[metric] for each in tests] for metric in shared}
-    return Summary(row, [record["seed"] for record in records], values, records)
+    return Summary(row, [record.seed for record in records], values, records)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def result_table(summaries: Sequence[Summary]) -> Text:
     for summary in summaries:
         cells = [_cell(summary, metric) for metric in METRICS]
         more = [f"{summary.mean(metric):.2f}" if metric in summary.values else "" for metric in ("gap", "collapse")]
-        seconds = statistics.fmean(record["seconds_per_epoch"] for record in summary.records)
+        seconds = statistics.fmean(record.seconds_per_epoch for record in summary.records)
         several = len(summary.seeds) > 1
         farthest = _both(summary.farthest(m) if several and m in summary.values else None for m in (CONCEPT, LABEL))
         line = [summary.row.title, str(len(summary.seeds)), *cells, *more, f"{seconds:.1f}", farthest]
@@ -114,8 +114,8 @@ def seed_table(summaries: Sequence[Summary]) -> Text:
     for summary in summaries:
         for at, (seed, record) in enumerate(zip(summary.seeds, summary.records, strict=True)):
             shown = [f"{summary.values[m][at]:.2f}" if m in summary.values else "" for m in METRICS]
-            seconds = f"{record['seconds_per_epoch']:.1f}"
-            lines.append([summary.row.title, str(seed), *shown, seconds, _short(record["versions"]["commit"])])
+            seconds = f"{record.seconds_per_epoch:.1f}"
+            lines.append([summary.row.title, str(seed), *shown, seconds, _short(record.versions.commit)])
     return Text("Every seed", ["run", "seed", *METRICS.values(), "s / epoch", "commit"], lines)
 
 

@@ -19,13 +19,14 @@ NAMED_WITHIN_S = 2.0  # from taking the lock to having written one's name into i
 
 
 @contextmanager
-def hold(folder: Path, name: str = LOCK) -> Iterator[None]:
-    """Own the folder, or what the name stands for in it, while inside; whoever else asks is told process id and host.
+def hold(folder: Path, name: str = LOCK, wait: bool = False) -> Iterator[None]:
+    """Own the folder, or what the name stands for in it, while inside; whoever else asks is told process id and host,
+    or waits for its turn, as is right where it takes moments.
 
     The system gives the lock up when its holder ends, however it ends, so a crash leaves nothing to clear by hand.
     """
     path = folder / name
-    handle = _locked(path)
+    handle = _locked(path, wait)
     try:
         _sign(handle, path)
         yield
@@ -72,7 +73,7 @@ def _sign(handle: int, path: Path) -> None:
         raise StorageError(f"{path} could not be written: {error.strerror}") from error
 
 
-def _locked(path: Path) -> int:
+def _locked(path: Path, wait: bool) -> int:
     """A handle of the lock file at `path`, locked by this process."""
     import fcntl
 
@@ -83,7 +84,7 @@ def _locked(path: Path) -> int:
             raise InputError(f"{path} cannot be made: {error.strerror}; name another folder") from error
         taken = False
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             if os.pread(handle, len(SIGNED), 0) not in (SIGNED, b""):
                 raise InputError(f"{path} is not the lock of a run; move it, or name another folder")
             taken = os.path.samestat(os.fstat(handle), os.stat(path))

@@ -280,8 +280,8 @@ def test_methods_are_compared_on_a_task_of_one_s_own_and_what_changed_is_not_mix
     given = ("compare", "my_rule.py", "--methods", "supervised", "softpnet", "--seeds", 2, "--epochs", 1)
     code, out, error = softpnet_here(*given)
     assert code == 0, error
-    records = sorted(path.name for path in Path("comparisons/two_bars").glob("*.json"))
-    assert records == [f"{method}-seed{seed}.json" for method in ("softpnet", "supervised") for seed in (0, 128)]
+    records = sorted(path.name for path in Path("comparisons/two_bars").glob("*.jsonl"))
+    assert records == ["softpnet.jsonl", "supervised.jsonl"]
     assert "softpnet train my_rule.py --method supervised --seed 0 --epochs 1" in out
     assert re.search(r"│ softpnet +│ supervised +│ 2 +│ [+-]", out)
     assert "picture: comparisons/two_bars/seeds.png" in out and Path("comparisons/two_bars/seeds.svg").exists()
@@ -292,7 +292,7 @@ def test_methods_are_compared_on_a_task_of_one_s_own_and_what_changed_is_not_mix
     assert_one_sentence(code, error, "were made with other data", "remove the records")
     Path("my_rule.py").write_text(rule + "\n# changed\n")
     code, _, error = softpnet_here(*given)
-    assert_one_sentence(code, error, "softpnet-seed0.json", "task file's sha256", "remove it")
+    assert_one_sentence(code, error, "softpnet.jsonl, line 1,", "task file's sha256", "remove the line")
     code, _, error = softpnet_here("compare", "my_rule.py", "--methods", "none", "--records", "other")
     assert_one_sentence(code, error, "unknown method 'none'")
     code, _, error = softpnet_here("compare", "my_rule.py", "--methods")
@@ -657,7 +657,7 @@ def test_many_ctrl_c_in_a_row_stop_a_comparison_without_a_traceback(home):
     )
     try:
         deadline = time.monotonic() + 120
-        while not (begun := list(home.glob("impatient/unfinished/*/epochs.jsonl"))) and time.monotonic() < deadline:
+        while not (begun := list(home.glob("impatient/*/unfinished/*/epochs.jsonl"))) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert begun
         for _ in range(6):

@@ -26,6 +26,7 @@ from softpnet.experiments.pages import BEGIN, END, write_into
 from softpnet.experiments.reproduce import UNFINISHED, Processes, run_missing
 from softpnet.experiments.rows import ROWS, SEEDS, Row, Stated
 from softpnet.experiments.rows import SHORT as SHORT_ROWS
+from softpnet.experiments.sealed import seal, unseal
 from softpnet.experiments.summary import compare, summarise
 from softpnet.storage import to_json
 from softpnet.training.environment import versions
@@ -60,7 +61,7 @@ def record(folder, row, seed, concept, label, /, **changes):
         "seconds_per_epoch": 1.0,
         "versions": {"commit": "abcdef123456"},
     }
-    records.record_path(folder, row, seed).write_text(json.dumps(content | changes))
+    records.put_line(records.record_path(folder, row), seed, seal(content | changes))
 
 
 @pytest.fixture
@@ -175,7 +176,7 @@ def test_methods_are_compared_on_the_same_seeds_with_a_confidence_interval(fille
 )
 def test_a_record_of_another_configuration_is_not_averaged(filled, changes, message):
     record(filled, ROW, 256, 0.9, 0.9, **changes)
-    with pytest.raises(InputError, match=rf"tiny-seed256\.json .* made with a different configuration \({message}"):
+    with pytest.raises(InputError, match=rf"tiny\.jsonl, line 3, .* made with a different configuration \({message}"):
         summarise([ROW], SEEDS, filled)
 
 
@@ -187,44 +188,45 @@ def test_records_that_all_are_of_another_configuration_than_the_row_are_noticed(
 
 def test_a_record_that_was_changed_by_hand_is_noticed(filled):
     record(filled, ROW, 256, 0.9, 0.9, configuration="0" * 64)
-    with pytest.raises(InputError, match=r"tiny-seed256\.json .* changed after it was made"):
+    with pytest.raises(InputError, match=r"tiny\.jsonl, line 3, .* changed after it was made, since its configuration"):
         summarise([ROW], SEEDS, filled)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "damaged"),
-        ("null", "no entry 'row' of the right kind"),
-        ("[]", "no entry 'row' of the right kind"),
-        ({"tests": None}, "no entry 'tests'"),
-        ({"versions": "today"}, "no entry 'versions'"),
-        ({"versions": {}}, "its versions or its curve"),
-        ({"curve": [1]}, "its versions or its curve"),
+        (b"", "damaged, since it does not begin with the sha256"),
+        (b"null", "damaged, since it does not begin with the sha256"),
+        (seal({"row": "tiny"}), "damaged: Object missing required field `task`"),
+        ({"tests": None}, r"damaged: Expected `object`, got `null` - at `\$.tests`"),
+        ({"versions": "today"}, r"damaged: Expected `object`, got `str` - at `\$.versions`"),
+        ({"versions": {}}, r"missing required field `commit` - at `\$.versions`"),
+        ({"curve": [1]}, r"got `int` - at `\$.curve\[0\]`"),
         ({"tests": {}}, "the other seeds"),
-        ({"seconds_per_epoch": "1"}, "no entry 'seconds_per_epoch'"),
-        ({"seed": 128}, "it is the record of tiny, seed 128"),
-        ({"row": "other"}, "it is the record of other, seed 256"),
+        ({"seconds_per_epoch": "1"}, r"Expected `float`, got `str` - at `\$.seconds_per_epoch`"),
+        ({"seed": 128}, "it is a second record of seed 128"),
+        ({"row": "other"}, "it is a record of other"),
         ({"interrupted": True}, "its run was not finished"),
         ({"tests": {"test": {"label_accuracy": 7.5}}}, "label_accuracy on 'test' is 7.5"),
         ({"tests": {"test": {"label_accuracy": True}}}, "label_accuracy on 'test' is True"),
         ({"tests": {"test": {"label_accuracy": -0.5}}}, "label_accuracy on 'test' is -0.5"),
-        ({"tests": {"test": None}}, "no label accuracy on 'test'"),
-        ({"tests": {"test": 0.5}}, "no label accuracy on 'test'"),
+        ({"tests": {"test": None}}, r"Expected `object`, got `null` - at `\$.tests"),
+        ({"tests": {"test": 0.5}}, r"Expected `object`, got `float` - at `\$.tests"),
         ({"tests": {"test": {"concept_accuracy": 0.5}}}, "no label accuracy on 'test'"),
-        ({"seconds_per_epoch": -5.0}, "seconds per epoch are -5.0"),
-        ({"seconds_per_epoch": True}, "seconds per epoch are True"),
-        ({"seconds_per_epoch": 10**400}, "seconds per epoch are 1000"),
+        ({"seconds_per_epoch": -5.0}, r"Expected `float` >= 0.0 - at `\$.seconds_per_epoch`"),
+        ({"seconds_per_epoch": True}, r"Expected `float`, got `bool` - at `\$.seconds_per_epoch`"),
+        ({"seconds_per_epoch": 10**400}, r"Number out of range - at `\$.seconds_per_epoch`"),
         ({"curve": []}, "its curve has 0 of 1 epochs"),
         ({"tests": {"test": {"label_accuracy": 0.5}}}, "the other seeds"),
     ],
 )
 def test_a_damaged_record_is_named_with_what_to_do(filled, content, message):
     record(filled, ROW, 256, 0.9, 0.9, **(content if isinstance(content, dict) else {}))
-    path = records.record_path(filled, ROW, 256)
-    if isinstance(content, str):
-        path.write_text(content)
-    with pytest.raises(InputError, match=rf"{path.name} is not averaged with others: .*{message}.*; remove it to"):
+    path = records.record_path(filled, ROW)
+    if isinstance(content, bytes):
+        path.write_bytes(b"".join([*path.read_bytes().splitlines(keepends=True)[:2], content, b"\n"]))
+    expected = rf"tiny\.jsonl, line 3, is not averaged with others: .*{message}.*; remove the line to make it again"
+    with pytest.raises(InputError, match=expected):
         summarise([ROW], SEEDS, filled)
 
 
@@ -261,10 +263,10 @@ def test_a_record_that_lacks_a_digest_is_compared_by_what_it_shares_with_the_oth
 
 
 def test_records_from_before_single_attributes_were_judged_are_averaged_with_newer_ones(filled):
-    path = records.record_path(filled, ROW, 128)
-    newer = json.loads(path.read_text())
+    path = records.record_path(filled, ROW)
+    newer = json.loads(unseal(path.read_bytes().splitlines()[1]))
     newer["tests"]["test"] |= {"concept_accuracy/attribute 0": 0.98, "concept_accuracy/attribute 1": 0.9}
-    path.write_text(json.dumps(newer))
+    records.put_line(path, 128, seal(newer))
     (both,) = summarise([ROW], SEEDS, filled)
     assert both.values["concept_accuracy"] == [90.0, 94.0] and not any("/" in metric for metric in both.values)
     (new,) = summarise([ROW], [128], filled)
@@ -309,17 +311,19 @@ def test_markdown_and_latex_hold_the_same_cells(filled):
 
 def test_only_what_has_no_record_is_run_and_the_record_tells_all(tmp_path):
     record(tmp_path, ROW, 0, 0.90, 0.85)
-    before = records.record_path(tmp_path, ROW, 0).read_text()
+    (before,) = records.record_path(tmp_path, ROW).read_bytes().splitlines()
     assert records.missing([ROW], (0, 128), tmp_path) == [(ROW, 128)]
     assert list(run_missing([ROW], (0, 128), tmp_path, jobs=1)) == [(ROW, 128)]
-    made = json.loads(records.record_path(tmp_path, ROW, 128).read_text())
+    first, second = records.record_path(tmp_path, ROW).read_bytes().splitlines()
+    made = json.loads(unseal(second))
     assert made["row"] == "tiny" and made["seed"] == 128 and made["settings"]["epochs"] == 1
     assert len(made["curve"]) == 1 and set(made["tests"]) == {"test"} and "torch" in made["versions"]
     assert made["command"].startswith("softpnet train kand_logic --seed 128 ")
     assert len(made["configuration"]) == len(made["weights_sha256"]) == 64 and made["machine"]["threads"] == 1
-    assert records.read_records(ROW, (128,), tmp_path) == [made]
-    assert records.missing([ROW], (0, 128), tmp_path) == [] and not list((tmp_path / UNFINISHED).iterdir())
-    assert records.record_path(tmp_path, ROW, 0).read_text() == before
+    (read,) = records.read_records(ROW, (128,), tmp_path)
+    assert (read.tests, read.curve, read.command) == (made["tests"], made["curve"], made["command"])
+    assert records.missing([ROW], (0, 128), tmp_path) == [] and first == before
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["kand_logic", "tiny.jsonl", "unfinished"]
 
 
 def test_the_configuration_is_that_of_all_seeds_and_of_no_other_settings():
@@ -344,7 +348,7 @@ def test_a_record_that_does_not_fit_is_named_before_anything_is_run(tmp_path, mo
     monkeypatch.setattr(reproduce, "run_missing", lambda *given: started.append(given) or iter(()))
     (row,) = chosen_rows(["kand-softg"])
     record(tmp_path, row, SEEDS[-1], 0.9, 0.9, method="softg_k")
-    with pytest.raises(InputError, match=r"kand-softg-seed1152\.json .* made with a different configuration"):
+    with pytest.raises(InputError, match=r"kand-softg\.jsonl, line 1, .* made with a different configuration"):
         Reproduce(("kand-softg",), records=tmp_path).run()
     assert not started
 
@@ -361,10 +365,10 @@ def test_a_run_that_fails_is_named_and_does_not_keep_the_others_from_running(tmp
 
 
 def test_a_record_that_cannot_be_written_does_not_keep_the_others_from_running(tmp_path):
-    records.record_path(tmp_path, ROW, 0).with_suffix(".json.part").mkdir()
-    with pytest.raises(TrainingError, match=r"1 of 2 runs failed:\n.*tiny-seed0\.json could not be written"):
-        list(run_missing([ROW], (0, 128), tmp_path, jobs=1))
-    assert records.missing([ROW], (0, 128), tmp_path) == [(ROW, 0)]
+    records.record_path(tmp_path, ROW).with_suffix(".jsonl.part").mkdir(parents=True)
+    with pytest.raises(TrainingError, match=r"1 of 2 runs failed:\n.*tiny\.jsonl could not be written"):
+        list(run_missing([ROW, OTHER], (0,), tmp_path, jobs=1))
+    assert records.missing([ROW, OTHER], (0,), tmp_path) == [(ROW, 0)]
 
 
 @pytest.mark.parametrize(
@@ -375,7 +379,7 @@ def test_a_record_that_cannot_be_written_does_not_keep_the_others_from_running(t
 def test_a_run_of_another_process_is_waited_for_and_not_run_again(tmp_path, monkeypatch, folder, lock):
     monkeypatch.setattr(reproduce, "PAUSE_S", 0.01)
     monkeypatch.setattr(Processes, "run", lambda *given: pytest.fail("it was run again"))
-    held = tmp_path / UNFINISHED / folder
+    held = tmp_path / ROW.task / UNFINISHED / folder
     held.mkdir(parents=True)
     with ThreadPoolExecutor(1) as pool, pytest.warns(UserWarning, match=r"in use by process \d+ on .*; waiting for it"):
         with hold(held, lock):
@@ -399,7 +403,7 @@ def test_a_run_that_was_cut_off_under_other_code_or_choices_is_begun_again(tmp_p
     there = []
     monkeypatch.setattr(Processes, "run", lambda *given: there.append(folder.path.exists()) or (1, "not run here"))
     model = SoftPNet(tasks.load(ROW.task, ROW.options), **ROW.settings)
-    with RunFolder.to_write(tmp_path / UNFINISHED / "tiny-seed0") as folder:
+    with RunFolder.to_write(tmp_path / ROW.task / UNFINISHED / "tiny-seed0") as folder:
         folder.write(CONFIG, to_json(model.config() | {"image_shape": [3, 28, 28]} | changes))
     expected = nullcontext() if reason is None else pytest.warns(UserWarning, match=f"is begun again, since {reason}")
     with expected, pytest.raises(TrainingError, match="not run here"):
@@ -409,7 +413,7 @@ def test_a_run_that_was_cut_off_under_other_code_or_choices_is_begun_again(tmp_p
 
 def test_the_folder_of_a_run_whose_record_is_there_is_removed_unless_it_is_in_use(tmp_path):
     record(tmp_path, ROW, 0, 0.9, 0.8)
-    folder = tmp_path / UNFINISHED / "tiny-seed0"
+    folder = tmp_path / ROW.task / UNFINISHED / "tiny-seed0"
     folder.mkdir(parents=True)
     for held, lock in [(folder.parent, "tiny-seed0.lock"), (folder, "lock")]:
         with hold(held, lock):
@@ -420,14 +424,14 @@ def test_the_folder_of_a_run_whose_record_is_there_is_removed_unless_it_is_in_us
 def test_what_a_run_warns_of_is_passed_on(tmp_path, monkeypatch):
     monkeypatch.setattr(Processes, "run", lambda *given: (0, "softpnet: warning: beware\n"))
     monkeypatch.setattr(reproduce, "write_record", lambda row, seed, run, folder: record(folder, row, seed, 0.9, 0.8))
-    (tmp_path / UNFINISHED / "tiny-seed0").mkdir(parents=True)
+    (tmp_path / ROW.task / UNFINISHED / "tiny-seed0").mkdir(parents=True)
     with pytest.warns(UserWarning, match="train kand_logic --seed 0 .*: softpnet: warning: beware"):
         list(run_missing([ROW], (0,), tmp_path, jobs=1))
 
 
 def test_all_records_that_do_not_fit_are_counted(filled):
     changed = dataclasses.replace(ROW, settings=SHORT | {"batch_size": 8})
-    with pytest.raises(InputError, match=r"tiny-seed0\.json .*another folder \(--records\), and so for 1 more of tiny"):
+    with pytest.raises(InputError, match=r"tiny\.jsonl, line 1, .* \(--records\), and so for 1 more of tiny"):
         summarise([changed], SEEDS, filled)
 
 
@@ -462,7 +466,7 @@ def test_what_was_cut_off_goes_on_from_its_checkpoint(tmp_path):
     settings = {"epochs": 30, "warmup_steps": 0, "episodes": 2, "batch_size": 8}
     command = [sys.executable, "-c", STOPPED, str(tmp_path), json.dumps(SMALL), json.dumps(settings)]
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
-    folder = tmp_path / UNFINISHED / "long-seed0"
+    folder = tmp_path / "kand_logic" / UNFINISHED / "long-seed0"
     until = time.monotonic() + 60
     while not (folder / "epochs.jsonl").exists() and time.monotonic() < until:
         time.sleep(0.01)
@@ -472,7 +476,7 @@ def test_what_was_cut_off_goes_on_from_its_checkpoint(tmp_path):
     assert checkpoints and not checkpoints[-1].startswith("checkpoint-000000-0000-")
     before = [json.loads(line) for line in (folder / "epochs.jsonl").read_text().splitlines()]
     assert subprocess.run(command, capture_output=True, text=True).stdout == "1\n"
-    made = json.loads((tmp_path / "long-seed0.json").read_text())
+    made = json.loads((tmp_path / "kand_logic/long.jsonl").read_text())
     assert len(made["curve"]) == 30 and not made["interrupted"]
     assert 0 < len(before) < 30 and made["curve"][: len(before)] == before  # to the microsecond: not trained again
 
@@ -481,9 +485,8 @@ def test_committed_records_fit_the_rows_they_are_shown_in():
     folder = Path(__file__).parents[2] / "results"
     for row in ROWS:
         for found in records.read_records(row, SEEDS, folder):
-            assert found["row"] == row.name and found["seed"] in SEEDS
-            assert found["command"] == row.command_line(found["seed"])
-            assert not found["versions"]["commit"].endswith("+"), "measured on code that was not committed"
+            assert found.command == row.command_line(found.seed)
+            assert not found.versions.commit.endswith("+"), "measured on code that was not committed"
 
 
 def test_a_setting_that_is_switched_off_is_so_in_the_command_too():
