@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import encoder, growth, memory, options, peers, step, tables, timing, versus_plain
-from softpnet.experiments.pages import write_into
+from softpnet.report.pages import write_into
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.environment import versions
 

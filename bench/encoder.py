@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.timing import in_turns, threads
-from softpnet.encoders import Conv4
+from softpnet.networks.encoders import Conv4
 
 STEPS = {"mnist_evenodd": (168, 1), "visual_sudoku": (1064, 1), "kand_logic": (612, 3)}
 """Images per step and channels of the three tasks."""

@@ -9,12 +9,12 @@ from collections.abc import Callable
 import torch
 
 from bench.timing import in_turns, threads
-from softpnet.candidates.cache import Cache
-from softpnet.candidates.kbest import KBest
-from softpnet.candidates.source import Query
-from softpnet.concepts import ConceptSpace
-from softpnet.settings import Settings
-from softpnet.task import Rows, Task
+from softpnet.rules.rows import Cache
+from softpnet.targets.kbest import KBest
+from softpnet.targets.source import Query
+from softpnet.task.concepts import ConceptSpace
+from softpnet.task.settings import Settings
+from softpnet.task.task import Rows, Task
 
 EXAMPLES = 64
 

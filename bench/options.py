@@ -14,7 +14,7 @@ from torch import nn
 from bench.encoder import STEPS, training_step
 from bench.plain import PlainConv4
 from bench.timing import threads
-from softpnet.encoders import Conv4
+from softpnet.networks.encoders import Conv4
 from softpnet.training.allocator import keep_large_blocks
 
 TASKS = ("mnist_evenodd", "kand_logic")

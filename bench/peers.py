@@ -89,8 +89,8 @@ def network(race: Race, anchors: bool) -> tuple[Any, Any]:
     """softpnet's encoder with a linear head, and Adam; trained on the anchors and their copies first, if so wished."""
     import torch
 
-    from softpnet.augment import augment
-    from softpnet.encoders import conv4
+    from softpnet.networks.augmentation import augment
+    from softpnet.networks.encoders import conv4
 
     torch.manual_seed(race.seed)
     net = torch.nn.Sequential(conv4(1), torch.nn.Linear(64, 10))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from softpnet.task import LabelFunction
+from softpnet.task.task import LabelFunction
 
 
 def prototypical_loss(encoder: nn.Module, anchors: Tensor, chosen: Tensor) -> Tensor:

@@ -11,11 +11,11 @@ from lightning_fabric import Fabric
 from bench.encoder import training_step
 from bench.timing import in_turns, threads
 from softpnet import methods, tasks
-from softpnet.candidates.cache import Cache
-from softpnet.candidates.kbest import KBest
-from softpnet.candidates.source import Query
-from softpnet.checks import arrange_anchors
-from softpnet.encoders import Conv4
+from softpnet.networks.encoders import Conv4
+from softpnet.rules.rows import Cache
+from softpnet.targets.kbest import KBest
+from softpnet.targets.source import Query
+from softpnet.task.inputs import arrange_anchors
 from softpnet.training.loop import Progress, Training
 from softpnet.training.streams import Streams
 

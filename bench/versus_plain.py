@@ -13,7 +13,7 @@ import torch
 from bench import plain
 from bench.timing import threads
 from softpnet import tasks
-from softpnet.augment import augment
+from softpnet.networks.augmentation import augment
 from softpnet.training.streams import Streams
 
 

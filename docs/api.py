@@ -26,7 +26,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "checks.Encoder": [],
         "learner.Watch": [],
     },
-    "Checking it": {"check_task": [], "conformance.report.Report": ["failures", "raise_if_failed"]},
+    "Checking it": {"check_task": [], "checks.report.Report": ["failures", "raise_if_failed"]},
     "Data": {
         "Examples": [],
         "Anchors": [],

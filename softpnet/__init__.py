@@ -17,26 +17,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from softpnet.concepts import ConceptSpace, Group
-    from softpnet.conformance.checking import check_task
+    from softpnet.checks.check_task import check_task
     from softpnet.errors import InputError, SoftPNetError, TaskError, TrainingError
     from softpnet.learner import Prediction, SoftPNet
-    from softpnet.settings import Settings
-    from softpnet.task import Anchors, Corruption, Data, Examples, Rows, Task
+    from softpnet.task.concepts import ConceptSpace, Group
+    from softpnet.task.data import Anchors, Data, Examples
+    from softpnet.task.settings import Settings
+    from softpnet.task.task import Corruption, Rows, Task
 
 _HOME = {
-    "ConceptSpace": "concepts",
-    "Group": "concepts",
-    "Task": "task",
-    "Rows": "task",
-    "Corruption": "task",
-    "Anchors": "task",
-    "Examples": "task",
-    "Data": "task",
-    "Settings": "settings",
+    "ConceptSpace": "task.concepts",
+    "Group": "task.concepts",
+    "Task": "task.task",
+    "Rows": "task.task",
+    "Corruption": "task.task",
+    "Anchors": "task.data",
+    "Examples": "task.data",
+    "Data": "task.data",
+    "Settings": "task.settings",
     "SoftPNet": "learner",
     "Prediction": "learner",
-    "check_task": "conformance.checking",
+    "check_task": "checks.check_task",
     "SoftPNetError": "errors",
     "TaskError": "errors",
     "InputError": "errors",

@@ -15,26 +15,21 @@ import torch
 from torch import Tensor
 
 from softpnet import methods, tasks
-from softpnet.checks import (
-    Encoder,
-    arrange_anchors,
-    check_checkpoint_times,
-    check_concepts,
-    check_images,
-    check_labels,
-    make_encoders,
-)
 from softpnet.errors import InputError
 from softpnet.methods.base import Method
 from softpnet.metrics import concept_metrics, label_metrics
-from softpnet.reader import Reader
-from softpnet.settings import Hardware, whole_number
+from softpnet.networks.make_encoders import Encoder, make_encoders
+from softpnet.networks.reader import Reader
+from softpnet.rules.function import check_rule
 from softpnet.storage import refuse_code, to_json
-from softpnet.task import Anchors, Task, check_label_function
+from softpnet.task.data import Anchors
+from softpnet.task.inputs import arrange_anchors, check_concepts, check_images, check_labels
+from softpnet.task.settings import Hardware, whole_number
+from softpnet.task.task import Task
 from softpnet.training import environment
 from softpnet.training import run as runs
 from softpnet.training.allocator import keep_large_blocks
-from softpnet.training.checkpoint import Checkpoints
+from softpnet.training.checkpoint import Checkpoints, check_checkpoint_times
 from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.interrupt import graceful_stop
 from softpnet.training.loop import Progress, Training
@@ -124,7 +119,7 @@ class SoftPNet:
         Ctrl-C stops after the current step, and `interrupted` is true; so does SIGTERM where there is a run folder,
         and then the process exits with code 143.
         """
-        check_label_function(self.task)
+        check_rule(self.task)
         check_images(images, self.task.space)
         check_labels(labels, len(images), self.task)
         check_checkpoint_times(checkpoint_steps, checkpoint_seconds)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from softpnet.concepts import ConceptSpace
+from softpnet.task.concepts import ConceptSpace
 
 
 class Part(NamedTuple):

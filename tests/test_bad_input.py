@@ -21,8 +21,8 @@ from softpnet import (
     TrainingError,
     tasks,
 )
-from softpnet.candidates.cache import Cache, read_rows
-from softpnet.candidates.choose import choose_source
+from softpnet.rules.rows import Cache, read_rows
+from softpnet.targets.choose import choose_source
 
 QUICK = {"epochs": 1, "warmup_steps": 1, "episodes": 2, "copies": 1, "batch_size": 8}
 NO_LABELS = torch.zeros(0, dtype=torch.int64)

@@ -12,8 +12,8 @@ import softpnet
 from softpnet import methods, tasks
 from softpnet.cli.table import chosen_rows, show
 from softpnet.experiments.rows import SEEDS
-from softpnet.likelihood import label_log_prob
 from softpnet.methods.base import Batch, Clock
+from softpnet.rules.likelihood import label_log_prob
 from softpnet.training.streams import Streams
 
 ROOT = Path(__file__).parents[1]
@@ -109,7 +109,7 @@ def test_the_first_block_is_a_file_that_the_command_line_trains(tmp_path):
 
 
 def test_the_page_lists_every_check_of_a_task_and_the_readme_their_number():
-    from softpnet.conformance.checking import CHECKS
+    from softpnet.checks.check_task import CHECKS
 
     page = (ROOT / "docs/your-own-task.md").read_text()
     table = page[page.index("| check |") : page.index("## Concepts in groups")]

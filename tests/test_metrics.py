@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from softpnet.concepts import ConceptSpace, Group
 from softpnet.metrics import Part, concept_metrics, label_metrics, most_frequent_mistake
+from softpnet.task.concepts import ConceptSpace, Group
 
 
 def test_binary_labels_are_judged_by_the_f1_of_class_one():

@@ -15,7 +15,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from softpnet.experiments.pages import write_into
+from softpnet.report.pages import write_into
 from softpnet.training.environment import versions
 from torture import damage, hostile, random_tasks, stops, writers
 from torture.subject import Result

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import torch
 
-from softpnet.candidates.cache import Cache, read_rows
 from softpnet.errors import SoftPNetError
 from softpnet.learner import SoftPNet
+from softpnet.rules.rows import Cache, read_rows
 from torture import tiny
 from torture.subject import Result
 

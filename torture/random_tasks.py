@@ -7,10 +7,13 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from torch import Generator
 
-from softpnet import ConceptSpace, Settings, Task, losses, targets
-from softpnet.candidates.choose import choose_source
-from softpnet.candidates.source import Query
-from softpnet.concepts import row_keys
+from softpnet import ConceptSpace, Settings, Task
+from softpnet.methods import losses
+from softpnet.rules import scoring
+from softpnet.targets import weights as targets
+from softpnet.targets.choose import choose_source
+from softpnet.targets.source import Query
+from softpnet.task.concepts import row_keys
 from torture.subject import Result
 
 STEPS = 6
@@ -67,7 +70,7 @@ def _faults(task: Task, chosen: Settings, gamma: float, extreme: bool, generator
         query = Query(torch.arange(EXAMPLES), labels, log_p.detach(), step, gamma)
         candidates, state, _ = source.candidates(state, query, generator)
         fits = task.satisfies(candidates.rows, labels)
-        weights = targets.weights(targets.scores(query.log_p, candidates.rows), candidates.valid, gamma)
+        weights = targets.weights(scoring.scores(query.log_p, candidates.rows), candidates.valid, gamma)
         target = targets.soft_target(candidates.rows, weights, space.h)
         losses.kl(target, log_p).backward()
         has = candidates.valid.any(1)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from softpnet import Anchors, ConceptSpace, Data, Examples, SoftPNet, Task
-from softpnet.experiments.judge import judge
+from softpnet.report.judge import judge
 from softpnet.training.loop import Progress
 
 

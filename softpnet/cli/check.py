@@ -24,7 +24,7 @@ class Check:
     def run(self) -> int:
         """Print the report; 0 where no check failed, 1 where one did."""
         from softpnet import tasks
-        from softpnet.conformance.checking import check_task
+        from softpnet.checks.check_task import check_task
 
         report = check_task(tasks.load(self.task, parse_options(self.option)), seed=self.seed)
         print(report)

@@ -12,7 +12,7 @@ from softpnet.cli.options import Options, parse_again, parse_options
 from softpnet.cli.reproduce import run_and_show
 from softpnet.cli.table import chosen_seeds
 from softpnet.errors import InputError
-from softpnet.settings import Settings
+from softpnet.task.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Compare:
 
     def run(self) -> int:
         from softpnet import methods, tasks
-        from softpnet.experiments.judge import check_same_data
         from softpnet.experiments.records import read_records
         from softpnet.experiments.rows import OURS, Row
+        from softpnet.report.judge import check_same_data
         from softpnet.training.folder import plain_name
 
         if not self.methods:

@@ -16,7 +16,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from softpnet.learner import SoftPNet
-    from softpnet.task import Task
+    from softpnet.task.task import Task
     from softpnet.training.loop import Progress as Step
 
 SHORT = {

@@ -19,9 +19,10 @@ class Evaluate:
 
     def run(self) -> int:
         from softpnet.cli.display import show_metrics
-        from softpnet.experiments.judge import make_data, scores
-        from softpnet.experiments.remarks import remarks
         from softpnet.learner import SoftPNet
+        from softpnet.report.remarks import remarks
+        from softpnet.rules.scoring import scores
+        from softpnet.task.data import make_data
         from softpnet.training.streams import Streams
 
         model = SoftPNet.load(self.folder, origin=self.task)

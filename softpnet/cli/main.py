@@ -11,10 +11,10 @@ from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import tyro
 
+from softpnet.cli.catalogue import Methods, Tasks
 from softpnet.cli.check import Check
 from softpnet.cli.compare import Compare
 from softpnet.cli.evaluate import Evaluate
-from softpnet.cli.lists import Methods, Tasks
 from softpnet.cli.predict import Predict
 from softpnet.cli.reproduce import Reproduce
 from softpnet.cli.table import ResultTable

@@ -11,7 +11,7 @@ import tyro
 from softpnet.errors import InputError
 
 if TYPE_CHECKING:
-    from softpnet.task import Task
+    from softpnet.task.task import Task
 
 Options = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE"), tyro.conf.UseAppendAction]
 

@@ -39,7 +39,7 @@ class Reproduce:
         if rows:
             run_and_show(rows, chosen_seeds(self.seeds), self.records, self.jobs, self.into)
         if not self.what or {FIGURES, "all"} & set(self.what):
-            from softpnet.experiments.figures import draw_all
+            from softpnet.report.figures import draw_all
 
             for path in draw_all(self.records / FIGURES):
                 print(f"drawn: {path}")
@@ -57,9 +57,9 @@ def run_and_show(
     """Run what has no record yet and print the tables; where runs failed, those of the others, and then the error."""
     from contextlib import closing
 
-    from softpnet.experiments.pages import around_marks
     from softpnet.experiments.records import missing, read_records
     from softpnet.experiments.reproduce import run_missing
+    from softpnet.report.pages import around_marks
 
     if jobs < 1:
         raise InputError(f"--jobs is {jobs}, expected at least 1")

@@ -78,10 +78,10 @@ def show(
     from rich.markup import escape
     from rich.table import Table
 
-    from softpnet.experiments import table
-    from softpnet.experiments.canvas import check_picture
-    from softpnet.experiments.pages import write_into
-    from softpnet.experiments.summary import summarise
+    from softpnet.report import table
+    from softpnet.report.canvas import check_picture
+    from softpnet.report.pages import write_into
+    from softpnet.report.summary import summarise
 
     if picture is not None:
         check_picture(picture)
@@ -108,6 +108,6 @@ def show(
     if into is not None:
         write_into(into, "\n".join(table.markdown(text) for text in shown))
     if picture is not None:
-        from softpnet.experiments.seeds import seed_marks
+        from softpnet.report.seeds import seed_marks
 
         seed_marks(picture, summaries)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import tyro
 
 from softpnet.cli.options import Options, parse_again, parse_options
-from softpnet.settings import Hardware, Settings
+from softpnet.task.settings import Hardware, Settings
 
 if TYPE_CHECKING:
-    from softpnet.task import Task
+    from softpnet.task.task import Task
 
 INTERRUPTED = 130
 
@@ -54,9 +54,11 @@ class Train:
 
     def train(self, task: Task) -> int:
         from softpnet.cli.display import Display, show_metrics
-        from softpnet.experiments.judge import check_tests, judge, make_data
-        from softpnet.experiments.remarks import remarks
         from softpnet.learner import SoftPNet
+        from softpnet.report.judge import judge
+        from softpnet.report.remarks import remarks
+        from softpnet.task.data import make_data
+        from softpnet.task.inputs import check_tests
         from softpnet.training.folder import free_run_folder, last_run_folder
         from softpnet.training.streams import Streams
 

@@ -17,8 +17,8 @@ from softpnet.experiments.rows import Row
 from softpnet.experiments.sealed import read_lines, seal, unseal, write_lines
 from softpnet.learner import SoftPNet
 from softpnet.metrics import without_parts
-from softpnet.settings import Settings
 from softpnet.storage import digest
+from softpnet.task.settings import Settings
 from softpnet.training.folder import CONFIG, EPOCHS, METRICS, RunFolder
 from softpnet.training.lock import hold
 

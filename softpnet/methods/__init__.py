@@ -1,29 +1,37 @@
-"""Ways to train on a task: one file each, found by listing this folder. A file defines `Method`."""
+"""Ways to train on a task: one file each, found by listing this folder and its ablations. A file defines `Method`."""
 
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from softpnet import listing
+from softpnet import catalogue
 from softpnet.errors import InputError
 
 if TYPE_CHECKING:
     from softpnet.methods.base import Method
 
-SHARED = ("base", "classified", "grounded", "prototypical")
-"""Files that hold parts of several methods."""
+SHARED = ("ablations", "base", "classified", "grounded", "losses", "prototypical", "schedules")
+"""What holds parts of several methods."""
+
+ABLATIONS = Path(__path__[0], "ablations")
 
 
 def names() -> list[str]:
-    return listing.names(__path__[0], without=SHARED)
+    return sorted([*catalogue.names(__path__[0], without=SHARED), *catalogue.names(ABLATIONS)])
 
 
 def summary(name: str) -> str:
-    return listing.summary(__path__[0], name)
+    return catalogue.summary(_folder(name), name)
 
 
 def find(name: str) -> type[Method]:
     if name not in names():
         raise InputError(f"unknown method {name!r}; the methods are {', '.join(names())}")
-    return importlib.import_module(f"{__name__}.{name}").Method
+    package = f"{__name__}.ablations" if _folder(name) == ABLATIONS else __name__
+    return importlib.import_module(f"{package}.{name}").Method
+
+
+def _folder(name: str) -> Path:
+    return ABLATIONS if name in catalogue.names(ABLATIONS) else Path(__path__[0])

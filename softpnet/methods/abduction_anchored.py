@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from softpnet import losses
-from softpnet.methods import abduction
+from softpnet.methods import abduction, losses
 from softpnet.methods.base import Streams
 
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
-from softpnet.augment import augment
-from softpnet.encoders import conv4
-from softpnet.reader import Reader
-from softpnet.settings import Settings
-from softpnet.task import Task
+from softpnet.networks.augmentation import augment
+from softpnet.networks.encoders import conv4
+from softpnet.networks.reader import Reader
+from softpnet.task.settings import Settings
+from softpnet.task.task import Task
 
 Streams = Callable[[str], Generator]
 

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from softpnet import losses
-from softpnet.candidates.source import State
-from softpnet.classifier import ClassifierNetwork
-from softpnet.methods import base
+from softpnet.methods import base, losses
 from softpnet.methods.base import Batch, Clock, Streams
 from softpnet.methods.grounded import Grounded
-from softpnet.reader import Reader
+from softpnet.networks.classifier import ClassifierNetwork
+from softpnet.networks.reader import Reader
+from softpnet.targets.source import State
 
 
 class Classified(base.Method):

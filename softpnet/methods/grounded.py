@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from torch import Generator, Tensor
 
-from softpnet import schedules, targets
-from softpnet.candidates.choose import choose_source
-from softpnet.candidates.source import CandidateSource, Query, State
-from softpnet.methods import base
+from softpnet.methods import base, schedules
 from softpnet.methods.base import Batch, Clock, Streams
+from softpnet.rules import scoring
+from softpnet.targets import weights as targets
+from softpnet.targets.choose import choose_source
+from softpnet.targets.source import CandidateSource, Query, State
 
 
 class Grounded(base.Method):
@@ -31,6 +32,6 @@ class Grounded(base.Method):
         """The soft target `[B, k, h]` of a batch, from candidates scored by log p `[B, k, h]`."""
         query = Query(batch.ids.cpu(), batch.labels.cpu(), log_p.cpu(), clock.epoch, gamma)
         candidates, state, info = self.source.candidates(state, query, generator)
-        scores = targets.scores(query.log_p, candidates.rows)  # [B, K]
+        scores = scoring.scores(query.log_p, candidates.rows)  # [B, K]
         weights = targets.weights(scores, candidates.valid, self.settings.target_gamma(gamma))
         return targets.soft_target(candidates.rows, weights, self.task.space.h).to(log_p.device), state, info

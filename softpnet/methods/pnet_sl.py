@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from softpnet.likelihood import LabelLogProb, label_log_prob
 from softpnet.methods.base import Batch, Clock, Streams
 from softpnet.methods.prototypical import Prototypical
+from softpnet.rules.likelihood import LabelLogProb, label_log_prob
 
 
 class Method(Prototypical):

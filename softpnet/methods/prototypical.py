@@ -7,11 +7,10 @@ from collections.abc import Mapping
 import torch
 from torch import Generator, Tensor, nn
 
-from softpnet import losses, schedules
-from softpnet.methods import base
+from softpnet.methods import base, losses, schedules
 from softpnet.methods.base import Clock, Streams
-from softpnet.prototypes import PrototypeNetwork
-from softpnet.reader import Reader
+from softpnet.networks.prototypes import PrototypeNetwork
+from softpnet.networks.reader import Reader
 
 INFERENCE_SEED = 0
 """The augmented anchors of inference are the same for every model."""

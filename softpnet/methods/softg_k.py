@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from softpnet.encoders import lenet
 from softpnet.methods.classified import GroundedClassifier
+from softpnet.networks.encoders import lenet
 
 
 class Method(GroundedClassifier):

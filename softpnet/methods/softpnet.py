@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from softpnet import losses
-from softpnet.candidates.source import State
+from softpnet.methods import losses
 from softpnet.methods.base import Batch, Clock, Streams
 from softpnet.methods.grounded import Grounded
 from softpnet.methods.prototypical import Prototypical
+from softpnet.targets.source import State
 
 
 class Method(Prototypical, Grounded):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from softpnet import losses
+from softpnet.methods import losses
 from softpnet.methods.base import Batch, Clock, Streams
 from softpnet.methods.prototypical import Prototypical
 

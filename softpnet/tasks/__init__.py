@@ -13,25 +13,25 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from softpnet import listing
+from softpnet import catalogue
 from softpnet.errors import InputError, SoftPNetError, TaskError
-from softpnet.options import typed_options
+from softpnet.task.options import typed_options
 
 if TYPE_CHECKING:
-    from softpnet.task import Task
+    from softpnet.task.task import Task
 
 
 def names() -> list[str]:
-    return listing.names(__path__[0])
+    return catalogue.names(__path__[0])
 
 
 def summary(name: str) -> str:
-    return listing.summary(__path__[0], name)
+    return catalogue.summary(__path__[0], name)
 
 
 def load(name: str, options: Mapping[str, Any] | None = None) -> Task:
     """A built-in task by name, or the `task` of a Python file; `task` is a Task or a function that makes one."""
-    from softpnet.task import Task
+    from softpnet.task.task import Task
 
     given = dict(options or {})
     module = _module(name)

@@ -11,12 +11,13 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
-from softpnet.candidates.moves import change_one, switch_one
-from softpnet.concepts import ConceptSpace
 from softpnet.data import shapes
 from softpnet.errors import InputError
-from softpnet.settings import Settings
-from softpnet.task import Anchors, Corruption, Data, Examples, Rows, Task
+from softpnet.rules.moves import change_one, switch_one
+from softpnet.task.concepts import ConceptSpace
+from softpnet.task.data import Anchors, Data, Examples
+from softpnet.task.settings import Settings
+from softpnet.task.task import Corruption, Rows, Task
 
 # 9 objects, figure after figure, each with a shape and a colour; primitive id = 3 * shape + colour
 SPACE = ConceptSpace(slots=9, values=(3, 3), value_names=(shapes.SHAPES, shapes.COLOURS))

@@ -8,11 +8,12 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
-from softpnet.concepts import ConceptSpace
 from softpnet.data.digits import Digits, pools
 from softpnet.errors import InputError
-from softpnet.settings import Settings
-from softpnet.task import Anchors, Data, Examples, Rows, Task
+from softpnet.task.concepts import ConceptSpace
+from softpnet.task.data import Anchors, Data, Examples
+from softpnet.task.settings import Settings
+from softpnet.task.task import Rows, Task
 
 SPACE = ConceptSpace(slots=2, values=10)
 ONE_WAY = torch.tensor([[0, 6], [2, 8], [4, 6], [4, 8], [1, 5], [3, 7], [1, 9], [3, 9]])

@@ -10,11 +10,12 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
-from softpnet.candidates.moves import drop_and_complete
-from softpnet.concepts import ConceptSpace
 from softpnet.data.digits import Digits, pools
-from softpnet.settings import Settings
-from softpnet.task import Anchors, Corruption, Data, Examples, Rows, Task
+from softpnet.rules.moves import drop_and_complete
+from softpnet.task.concepts import ConceptSpace
+from softpnet.task.data import Anchors, Data, Examples
+from softpnet.task.settings import Settings
+from softpnet.task.task import Corruption, Rows, Task
 
 SPACE = ConceptSpace(slots=16, values=4, value_names=["1234"])  # cell value v shows the digit v + 1
 CELLS = torch.arange(16).view(4, 4)

@@ -159,3 +159,11 @@ def _check_position(training: Training, at: Position) -> None:
             raise ValueError(f"its {name} is {value!r}, expected 0 to {limit}")
     if type(at.seconds) is not float:
         raise ValueError(f"its seconds are {at.seconds!r}, expected a number")
+
+
+def check_checkpoint_times(steps: int | None, seconds: float | None) -> None:
+    """Checkpoints are made every so many steps, every so many seconds, both, or (both None) only when stopped."""
+    if steps is not None and steps < 1:
+        raise InputError(f"checkpoint_steps is {steps}, expected at least 1, or none")
+    if seconds is not None and not seconds >= 0:
+        raise InputError(f"checkpoint_seconds is {seconds}, expected 0 or more, or none")

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from softpnet.errors import TrainingError
 from softpnet.methods.base import Batch, Clock, Method
-from softpnet.schedules import halving
-from softpnet.settings import Settings
+from softpnet.methods.schedules import halving
+from softpnet.task.settings import Settings
 from softpnet.training.streams import Streams
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from torch import Size, Tensor, nn
 
-from softpnet.concepts import ConceptSpace
 from softpnet.errors import InputError
 from softpnet.storage import from_safetensors, to_safetensors
+from softpnet.task.concepts import ConceptSpace
 from softpnet.training.folder import MODEL, RunFolder
 
 WEIGHTS, ANCHORS = "module.", "anchors."

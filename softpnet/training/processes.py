@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from softpnet.errors import InputError
-from softpnet.settings import Hardware
+from softpnet.task.settings import Hardware
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 
 from softpnet.errors import InputError, SoftPNetError
 from softpnet.storage import from_json, refuse_code, to_json
-from softpnet.task import Task
+from softpnet.task.task import Task
 from softpnet.training.checkpoint import Checkpoints
 from softpnet.training.environment import differences
 from softpnet.training.folder import CONFIG, EPOCHS, RunFolder

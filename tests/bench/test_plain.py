@@ -9,7 +9,7 @@ from bench.encoder import flop
 from bench.growth import slope
 from softpnet import methods
 from softpnet.methods.base import Batch, Clock
-from softpnet.settings import Settings
+from softpnet.task.settings import Settings
 from softpnet.tasks import load
 from softpnet.training.streams import Streams
 

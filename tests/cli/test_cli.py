@@ -21,9 +21,9 @@ import torch
 from PIL import Image
 
 from softpnet import Settings, SoftPNet, methods, tasks
+from softpnet.checks.check_task import CHECKS
 from softpnet.cli.display import show_metrics
 from softpnet.cli.main import main
-from softpnet.conformance.checking import CHECKS
 from softpnet.experiments import remarks
 
 RULE = '''

@@ -21,13 +21,14 @@ from softpnet.cli.display import time_left
 from softpnet.cli.reproduce import Reproduce, run_and_show
 from softpnet.cli.table import Part, chosen_rows, show
 from softpnet.errors import InputError, TrainingError
-from softpnet.experiments import records, reproduce, table
-from softpnet.experiments.pages import BEGIN, END, write_into
+from softpnet.experiments import records, reproduce
 from softpnet.experiments.reproduce import UNFINISHED, Processes, run_missing
 from softpnet.experiments.rows import ROWS, SEEDS, Row, Stated
 from softpnet.experiments.rows import SHORT as SHORT_ROWS
 from softpnet.experiments.sealed import seal, unseal
-from softpnet.experiments.summary import compare, summarise
+from softpnet.report import table
+from softpnet.report.pages import BEGIN, END, write_into
+from softpnet.report.summary import compare, summarise
 from softpnet.storage import to_json
 from softpnet.training.environment import versions
 from softpnet.training.folder import CONFIG, RunFolder

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from softpnet import Anchors, ConceptSpace, Group, InputError, Settings, SoftPNet, Task, methods, targets, tasks
-from softpnet.encoders import lenet
+from softpnet import Anchors, ConceptSpace, Group, InputError, Settings, SoftPNet, Task, methods, tasks
 from softpnet.methods.base import Batch, Clock
+from softpnet.networks.encoders import lenet
+from softpnet.rules import scoring
 from softpnet.training.streams import Streams
 
 SPACE = ConceptSpace(slots=3, values=3)
@@ -99,8 +100,8 @@ def test_softg_k_keeps_k_uniform_candidates_and_aims_at_the_best_of_them(generat
     assert info["distinct"] == 4
     assert chi_square(counts(TASK, state["rows"].flatten(0, 1), 3), torch.full((7,), 1 / 7)) < 22.5
     assert ((target == 0) | (target == 1)).all()
-    best = targets.scores(log_p, state["rows"]).amax(1)
-    torch.testing.assert_close(targets.scores(log_p, target.argmax(-1)[:, None]).squeeze(1), best)
+    best = scoring.scores(log_p, state["rows"]).amax(1)
+    torch.testing.assert_close(scoring.scores(log_p, target.argmax(-1)[:, None]).squeeze(1), best)
     for epoch in range(1, 4):
         moved = method.target(state, batch, log_p, Clock(epoch, 0), 1.0, streams("walk"))[1]["rows"]
     assert not torch.equal(moved, state["rows"]) and (TASK.label(moved) == 3).all()

@@ -3,12 +3,12 @@
 import torch
 from torch import nn
 
-from softpnet.augment import augment
-from softpnet.concepts import ConceptSpace
 from softpnet.methods.base import Batch, Clock
 from softpnet.methods.softpnet import Method
-from softpnet.settings import Settings
-from softpnet.task import Task
+from softpnet.networks.augmentation import augment
+from softpnet.task.concepts import ConceptSpace
+from softpnet.task.settings import Settings
+from softpnet.task.task import Task
 from softpnet.training.streams import Streams
 
 TASK = Task(ConceptSpace(slots=2, values=3), lambda c: c.sum(-1))

@@ -6,8 +6,8 @@ import re
 import pytest
 import torch
 
-from softpnet.concepts import ConceptSpace
 from softpnet.errors import InputError, SoftPNetError
+from softpnet.task.concepts import ConceptSpace
 from softpnet.tasks import kand_logic, load, mnist_evenodd, visual_sudoku
 from softpnet.training.streams import Streams
 

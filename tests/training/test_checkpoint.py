@@ -14,7 +14,7 @@ from torch import nn
 
 from softpnet import Anchors, ConceptSpace, InputError, SoftPNet, Task
 from softpnet.storage import from_safetensors
-from softpnet.task import Corruption
+from softpnet.task.task import Corruption
 from softpnet.training import environment
 from softpnet.training.checkpoint import Checkpoints
 from softpnet.training.folder import RunFolder

@@ -10,7 +10,7 @@ import torch
 
 from softpnet.errors import TrainingError
 from softpnet.methods.base import Method
-from softpnet.settings import Settings
+from softpnet.task.settings import Settings
 from softpnet.training.loop import Training
 from softpnet.training.streams import Streams, borrowed_global_generator
 

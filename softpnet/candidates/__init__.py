@@ -1,1 +1,0 @@
-"""Where an example's K candidates come from."""

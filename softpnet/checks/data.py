@@ -1,0 +1,149 @@
+"""Checks of a task's data: examples, anchors, and an encoder that takes them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from torch import Tensor
+
+from softpnet.checks.report import count
+from softpnet.checks.subject import NotApplicable, Subject
+from softpnet.errors import InputError, SoftPNetError, TaskError
+from softpnet.networks.encoders import conv4
+from softpnet.networks.make_encoders import make_encoders
+from softpnet.task.data import Anchors, Data, Examples
+from softpnet.task.inputs import arrange_anchors, check_images, check_labels, is_integer
+from softpnet.training.streams import Streams, borrowed_global_generator
+
+
+def data_is_there(subject: Subject) -> str:
+    data = subject.data  # its type, and that there is a test set, are checked on the way
+    if not isinstance(data.tests, Mapping):
+        raise TaskError(
+            f"the test sets are {type(data.tests).__name__}, expected a dict by name, {{'test': Examples(...)}}"
+        )
+    for name, examples in subject.sets():
+        if not isinstance(examples, Examples):
+            raise TaskError(f"the {name} is {type(examples).__name__}, expected softpnet.Examples(images, labels)")
+    return f"a training set and {count(len(data.tests), 'test set')}: {', '.join(map(repr, data.tests))}"
+
+
+def data_is_repeatable(subject: Subject) -> str:
+    one, other = _tensors(subject.data), _tensors(subject.new_data())
+    differs = [name for name in one if name not in other or not _same(one[name], other[name])]
+    if differs:
+        raise TaskError(
+            f"the {differs[0]} differ between two calls with the same seed; "
+            "draw every random number with generator=streams('some name')"
+        )
+    return f"two calls with seed {subject.seed} gave the same data"
+
+
+def images_are_images(subject: Subject) -> str:
+    background = subject.task.background
+    for name, examples in subject.sets():
+        with _named(name):
+            check_images(examples.images, subject.task.space)
+        shape, size = list(examples.images.shape[2:]), list(subject.data.train.images.shape[2:])
+        if shape != size:
+            raise InputError(f"{name}: images have size {shape}, but the training images have {size}; resize them")
+        low, high = (float(each) for each in examples.images.aminmax())
+        if low < 0 or high > 1:
+            warnings.warn(f"{name}: pixels go from {low:.3g} to {high:.3g}, expected 0 to 1; scale them", stacklevel=2)
+        slack = 0.1 * (high - low)  # noise may keep pixels from the value that they stand for
+        if not low - slack <= background <= high + slack:
+            warnings.warn(
+                f"{name}: background is {background}, but pixels go from {low:.3g} to {high:.3g}, so that augmented "
+                "images get a frame which no image has; set background to the value around what is shown",
+                stacklevel=2,
+            )
+    examples_seen = count(len(subject.data.train.images), "training example")
+    return f"{examples_seen} with images of size {size}, finite, from 0 to 1"
+
+
+def labels_are_labels(subject: Subject) -> str:
+    for name, examples in subject.sets():
+        with _named(name):
+            check_labels(examples.labels, len(examples.images), subject.task)
+    return "integers, one per example, in the form that the rule gives"
+
+
+def concepts_agree(subject: Subject) -> str:
+    """Where the true concepts are given, the rule gives the label from them."""
+    space, total = subject.task.space, 0
+    for name, (_, labels, concepts) in subject.sets():
+        if concepts is None:
+            continue
+        if not is_integer(concepts) or concepts.shape != (len(labels), space.k):
+            found = f"{concepts.dtype} {list(concepts.shape)}" if isinstance(concepts, Tensor) else type(concepts)
+            raise InputError(f"{name}: concepts are {found}, expected an integer tensor [{len(labels)}, {space.k}]")
+        outside = ~space.contains(concepts)
+        if outside.any():
+            at = int(outside.nonzero()[0])
+            raise InputError(
+                f"{name}: example {at} has concepts {concepts[at].tolist()}, outside the space; "
+                f"expected values from 0 to below {list(space.sizes)}"
+            )
+        given = subject.task.label(concepts.long())
+        wrong = (given != labels).reshape(len(labels), -1).any(1)
+        if wrong.any():
+            at = int(wrong.nonzero()[0])
+            raise InputError(
+                f"{name}: example {at} has concepts {concepts[at].tolist()} and label {labels[at].tolist()}, but the "
+                f"rule gives {given[at].tolist()} ({int(wrong.sum()):,} of {len(labels):,} examples differ); correct "
+                "the labels, the concepts or the rule"
+            )
+        strange = ~space.consist_of_primitives(concepts.long())
+        if strange.any():
+            at = int(strange.nonzero()[0])
+            warnings.warn(
+                f"{name}: example {at} has concepts {concepts[at].tolist()}, among them values whose combination is no "
+                f"primitive ({int(strange.sum()):,} of {len(labels):,} examples), so that no prototype stands for it; "
+                "add the primitive and its anchor, or correct the concepts",
+                stacklevel=2,
+            )
+        total += len(concepts)
+    if not total:
+        raise NotApplicable("the true concepts are not given")
+    return f"the rule gives the label of {count(total, 'example')} whose concepts are known"
+
+
+def anchors_are_complete(subject: Subject) -> str:
+    data = subject.data
+    anchors = arrange_anchors(subject.task.space, data.anchors, data.train.images.shape[2:])
+    return f"one image of each of {count(sum(map(len, anchors)), 'primitive')}"
+
+
+def encoder_gives_vectors(subject: Subject) -> str:
+    """The encoders are made and tried as `fit` does it."""
+    with borrowed_global_generator(Streams(subject.seed)("init")):
+        given = subject.task.encoder or conv4
+        encoders = make_encoders(subject.task.space, given, subject.data.train.images.shape[2:])
+    return f"images become vectors, by {', '.join(type(encoder).__name__ for encoder in encoders.values())}"
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """An error made inside says which set it is about."""
+    try:
+        yield
+    except SoftPNetError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Whether both hold the same values, NaN included."""
+    return one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())
+
+
+def _tensors(data: Data) -> dict[str, Tensor]:
+    """Everything in the data that is a tensor, by what a person calls it."""
+    sets = {"training": data.train, **{f"test ({name})": examples for name, examples in data.tests.items()}}
+    named = {f"{name} {part}": value for name, examples in sets.items() for part, value in examples._asdict().items()}
+    groups = data.anchors if isinstance(data.anchors, Mapping) else {"": data.anchors}
+    for name, anchors in groups.items():
+        if isinstance(anchors, Anchors):
+            named |= {f"anchor {part} {name}".strip(): value for part, value in anchors._asdict().items()}
+    return {name: value for name, value in named.items() if isinstance(value, Tensor)}

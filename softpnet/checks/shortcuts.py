@@ -1,0 +1,63 @@
+"""What the rule leaves open: values that only the anchors can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, islice
+
+import torch
+from torch import Tensor
+
+from softpnet.checks.report import attribute_names, count
+from softpnet.checks.subject import NotApplicable, Subject, warned
+from softpnet.rules import function as rule
+from softpnet.task.concepts import ConceptSpace
+
+ROWS = 2000
+"""Random assignments, and as many rows of the cache, that the labels are looked at on."""
+PAIRS = 500
+"""No more pairs of values are tried."""
+NAMED = 5
+"""No more pairs are named."""
+
+
+def values_are_told_apart(subject: Subject) -> str:
+    """Tries every exchange of two values in all slots; a label that none of the rows changes is blind to it.
+
+    A network that has the two the wrong way round then gets every label right: a reasoning shortcut.
+    """
+    task = subject.task
+    rows = rule.some_rows(task.space, ROWS)
+    try:
+        rows = torch.cat([rows, subject.walked_rows(ROWS)])  # where random ones all have the same label
+    except NotApplicable:
+        pass
+    labels = task.label(rows.clone())
+    if (labels == labels[0]).all():
+        raise NotApplicable(f"all of {len(rows):,} assignments have the same label, so that nothing can be seen")
+    tried, same = 0, []
+    for names, exchanged in islice(_exchanges(task.space, rows), PAIRS):
+        tried += 1
+        if torch.equal(task.label(exchanged), labels):
+            same.append(names)
+    seen = f"on {len(rows):,} assignments" + (f", and more than {PAIRS} were not tried" if tried == PAIRS else "")
+    if not same:
+        return f"each of {count(tried, 'exchange')} of two values changes some label ({seen})"
+    named = ", ".join(same[:NAMED]) + (", ..." if len(same) > NAMED else "")
+    return warned(
+        f"{len(same)} of {count(tried, 'exchange')} of two values change no label ({seen}): {named}; "
+        "only the anchors tell these apart, so choose those with care"
+    )
+
+
+def _exchanges(space: ConceptSpace, rows: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Two values of an attribute in words, and the rows `[M, k]` with the two exchanged in all slots of the group."""
+    parts = space.split(rows)
+    for at, group in enumerate(space.groups):
+        for attribute, (where, names) in enumerate(attribute_names(space, group)):
+            for one, other in combinations(range(len(names)), 2):
+                part = parts[at].clone()  # [M, n_g, a]
+                seen = parts[at][..., attribute]
+                part[..., attribute] = torch.where(seen == one, other, torch.where(seen == other, one, seen))
+                exchanged = [*parts[:at], part, *parts[at + 1 :]]
+                yield f"{where}{names[one]} and {names[other]}", torch.cat([e.flatten(1) for e in exchanged], dim=1)

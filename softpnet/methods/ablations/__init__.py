@@ -1,0 +1,1 @@
+"""The ablations of the paper."""

@@ -1,0 +1,1 @@
+"""From input to embedding to log p."""

@@ -1,0 +1,71 @@
+"""The encoders of a run, made from what the user gave and tried on blank images."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from softpnet.errors import InputError
+from softpnet.storage import to_safetensors
+from softpnet.task.concepts import ConceptSpace
+
+Encoder = nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
+"""A module from image to vector, a function from the number of channels to one, or a dict of either by name."""
+
+
+def make_encoders(space: ConceptSpace, given: Encoder, image_shape: torch.Size) -> dict[str, nn.Module]:
+    """One encoder per name that the groups use, checked against the images' size; a module is copied."""
+    encoders = {}
+    for name in dict.fromkeys(group.encoder for group in space.groups):
+        one: Any = given
+        if isinstance(given, Mapping):
+            if name not in given:
+                raise InputError(f"no encoder for {name!r}; the encoders given are {', '.join(given)}")
+            one = given[name]
+        try:
+            made = one(image_shape[0]) if callable(one) and not isinstance(one, nn.Module) else copy.deepcopy(one)
+        except (ValueError, RuntimeError) as error:
+            raise InputError(
+                f"the encoder of group {name!r} cannot be made: {error}; give a function that does"
+            ) from error
+        check_encoder(name, made, image_shape)
+        encoders[name] = made
+    return encoders
+
+
+def check_encoder(name: str, encoder: nn.Module, image_shape: torch.Size) -> None:
+    """An encoder must map `[M, C, H, W]` to `[M, D]`; it is tried on two blank images in evaluation mode."""
+    if not isinstance(encoder, nn.Module):
+        raise InputError(
+            f"the encoder of group {name!r} is {type(encoder).__name__} {encoder!r}, expected an nn.Module, "
+            "or a function from the number of channels to one"
+        )
+    training = encoder.training
+    size = "x".join(map(str, image_shape))
+    try:
+        with torch.no_grad():
+            vectors = encoder.eval()(torch.zeros(2, *image_shape))
+    except Exception as error:
+        first = str(error).splitlines()[0] if str(error) else repr(error)
+        raise InputError(
+            f"images of size {size} do not fit the encoder of group {name!r}: {first}; "
+            "resize the images or pass an encoder made for them"
+        ) from error
+    finally:
+        encoder.train(training)
+    try:
+        to_safetensors(encoder.state_dict(), {})
+    except Exception as error:
+        raise InputError(
+            f"the encoder of group {name!r} holds what cannot be saved: {error}; keep tensors of common types in it"
+        ) from error
+    if not isinstance(vectors, Tensor) or vectors.dim() != 2 or len(vectors) != 2:
+        found = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
+        raise InputError(
+            f"the encoder of group {name!r} maps [2, {size.replace('x', ', ')}] to {found}, expected [2, D]; "
+            "end it with nn.Flatten()"
+        )

@@ -1,0 +1,57 @@
+"""Reader: the network that reads concepts from images, and what inference asks of it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from softpnet.task.concepts import ConceptSpace
+
+
+def module_key(name: str) -> str:
+    """torch's containers take no key that is an attribute of theirs, such as "type"; none begins like this."""
+    return f"of_{name}"
+
+
+class Reader(nn.Module):
+    """Encoders, by name; how their embeddings become log p is a subclass's matter."""
+
+    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        self.space = space
+        self.encoders = nn.ModuleDict({module_key(name): encoder for name, encoder in encoders.items()})
+
+    @abstractmethod
+    def log_p(self, images: Tensor) -> Tensor:
+        """log p `[B, k, h]` of images `[B, n, C, H, W]`."""
+
+    def embed(self, images: Tensor) -> list[Tensor]:
+        """Embeddings of the slots of each group, `[B, n_g, D]`."""
+        return self.embed_with_anchors(images, [])[0]
+
+    def settled(self) -> list[Tensor]:
+        """The prototypes of inference, per group `[P, D]`; none for a network that has no prototypes."""
+        return []
+
+    def embed_with_anchors(self, images: Tensor, anchors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """Slots `[B, n_g, D]` and anchors `[A, P, D]` of every group; a shared encoder runs once over all it reads."""
+        slots: dict[int, Tensor] = {}
+        embedded: dict[int, Tensor] = {}
+        for name, encoder in self.encoders.items():
+            groups = {g: group for g, group in enumerate(self.space.groups) if module_key(group.encoder) == name}
+            read = sorted({slot for group in groups.values() for slot in group.slots})
+            seen = images if read == list(range(images.shape[1])) else images[:, read]  # [B, n_read, C, H, W]
+            extra = {g: anchors[g] for g in groups} if anchors else {}
+            parts = [seen.flatten(0, 1), *(anchor.flatten(0, 1) for anchor in extra.values())]
+            vectors = encoder(torch.cat(parts) if extra else parts[0])  # [B * n_read + sum of A * P, D]
+            first, *others = vectors.split([len(part) for part in parts])
+            by_slot = first.unflatten(0, seen.shape[:2])  # [B, n_read, D]
+            for g, group in groups.items():
+                columns = [read.index(slot) for slot in group.slots]
+                slots[g] = by_slot if columns == list(range(len(read))) else by_slot[:, columns]
+            for (g, anchor), piece in zip(extra.items(), others, strict=True):
+                embedded[g] = piece.unflatten(0, anchor.shape[:2])
+        return [slots[g] for g in sorted(slots)], [embedded[g] for g in sorted(embedded)]

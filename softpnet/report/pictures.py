@@ -1,0 +1,183 @@
+"""Pictures of one run, what it learned and its curves, as .png and .svg: same bytes for same inputs."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softpnet.errors import InputError
+from softpnet.report.canvas import COLOURS, MARGIN, WIDTH, finite, page, show
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy import ndarray
+    from torch import Tensor
+
+# 10 colours and 11 markers make 110 different pairs.
+LOOKS: list[Any] = [{"color": COLOURS[i % 10], "marker": "os^DvPX<>ph"[i % 11]} for i in range(110)]
+SIDE = 2.9  # inches, of the confusion matrix
+MAP_POINTS = 1000
+
+
+def learned(path: Path, *, anchors: Tensor, names: Sequence[str], prototypes: Tensor | None, embeddings: Tensor,
+            true: Tensor | None, predicted: Tensor, title: str = "", seed: int = 0) -> None:  # fmt: skip
+    """Draw P anchors [P,C,H,W], a map of M embeddings [M,D] and prototypes [P,D], and confusions.
+
+    Where there are no prototypes (None), the map has no stars. `true` and `predicted` are primitive ids [M].
+    Without `true` the map is marked by prediction and the matrix is left out. `seed` chooses which images the map
+    shows (at most 1,000) and starts t-SNE.
+    """
+    ids, by = (predicted, "predicted") if true is None else (true, "true")
+    _check(names, anchors, prototypes, embeddings, predicted, ids)
+    labels = [name if len(name) <= 18 else name[:17] + "…" for name in names]
+    longest = max(1, *map(len, labels))
+    widest = longest if longest <= 10 else max(len(word) for label in labels for word in label.split())
+    captions = [textwrap.wrap(label, widest) for label in labels]
+    # Places are in inches, because the room needed depends on the number of primitives and their names.
+    rows = math.ceil(len(labels) / int((WIDTH - 2 * MARGIN) / max(0.66, 0.057 * widest + 0.2)))
+    columns = math.ceil(len(labels) / rows)
+    cell = min((WIDTH - 2 * MARGIN) / columns, 0.9)
+    picture = min(cell - 0.12, 0.6)
+    step = picture + 0.13 + 0.12 * max(map(len, captions))
+    ticks = 0.24 if longest <= 2 or true is None else 0.14 + 0.056 * longest  # for names beside the matrix
+    bottom, head = MARGIN + 0.16 + ticks, 0.34 if title else 0.1
+    floor = bottom if ticks == 0.24 else MARGIN + 0.2  # the map reaches down beside long turned names
+    left = WIDTH - MARGIN - SIDE - (0.33 if len(labels) > 10 else 0)
+    height = head + 0.22 + rows * step + 0.3 + SIDE + bottom
+    with page(path, height) as (figure, place):
+        figure.text(MARGIN / WIDTH, 1 - 0.1 / height, title, size=10, weight="bold", va="top")
+        figure.text(MARGIN / WIDTH, 1 - (head + 0.04) / height, "(a) Labelled anchors", size=8.4, va="top")
+        for i, image in enumerate(anchors):
+            x, y = MARGIN + i % columns * cell, height - head - 0.22 - i // columns * step - picture
+            axes = place(x, y, picture, picture)
+            show(axes, image, extent=(0, picture, 0, picture))
+            axes.text(0.12, -0.05, "\n".join(captions[i]), va="top")
+            # The marker before the name makes the anchors the legend of the map.
+            axes.plot(0.04, -0.1, clip_on=False, ms=4, mec="black", mew=0.3, **LOOKS[i % 110])
+        axes = place(MARGIN, floor, left - ticks - 0.42 - MARGIN, SIDE + bottom - floor)
+        _map(axes, labels, prototypes, embeddings, ids, seed)
+        axes.set_xlabel(f"{min(len(ids), MAP_POINTS):,} of {len(ids):,} test images, by {by} concept")
+        _confusion(place(left, bottom, SIDE, SIDE), labels, true, predicted)
+
+
+def curves(path: Path, epochs: Sequence[Mapping[str, float | None]]) -> None:
+    """Draw losses (keys "loss..."), gamma, weight (lambda), acceptance; absent, None or NaN is a gap."""
+    losses = sorted({key for row in epochs for key in row if key.startswith("loss")})
+    panels: dict[str, dict[str, list[float]]] = {}
+    for key in (*losses, "gamma", "weight", "acceptance"):
+        y = finite(epochs, key)
+        if y:
+            panels.setdefault("loss" if key in losses else key, {})[key.removeprefix("loss_")] = y
+    if not panels:
+        raise InputError(f'no finite "loss...", "gamma", "weight" or "acceptance" in {len(epochs)} epochs')
+    wide = (WIDTH - 2 * MARGIN) / 4
+    with page(path, 1.8, wide * len(panels) + 2 * MARGIN) as (_, place):
+        for i, (panel, lines) in enumerate(panels.items()):
+            axes = place(MARGIN + i * wide + 0.36, 0.4, wide - 0.42, 1.15)
+            axes.set_title({"gamma": "gamma γ", "weight": "weight λ"}.get(panel, panel))
+            axes.set(xlabel="epoch", xlim=(0.5, len(epochs) + 0.5))
+            for j, (key, y) in enumerate(lines.items()):
+                size = 2.5 if len(y) < 15 else 1.1  # hidden in the line; only lone values show as dots
+                drawn = axes.plot(range(1, len(y) + 1), y, marker="o", mew=0, ms=size, label=key)
+                drawn[0].set(color=COLOURS[2 * j % 10], linestyle=("-", "--", ":")[j % 3])
+            if len(lines) > 1:
+                axes.legend(frameon=False)
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.locator_params("x", integer=True, nbins=4)
+            axes.locator_params("y", nbins=4)
+
+
+def _map(axes: Axes, labels: list[str], stars: Any, points: Any, ids: Any, seed: int) -> None:
+    """Tensors prototypes [P,D] and embeddings [M,D] with ids [M] in the plane: named stars and marks."""
+    import numpy as np
+    from matplotlib.patheffects import withStroke
+
+    stars = points[:0] if stars is None else stars
+    stars, points, ids = (tensor.numpy(force=True) for tensor in (stars, points, ids))
+    chosen = np.random.default_rng(seed).permutation(len(points))[:MAP_POINTS]
+    flat, how = _flatten(np.concatenate([points[chosen], stars]), seed)  # [M+P,2]
+    points, stars, ids = flat[: len(chosen)], flat[len(chosen) :], ids[chosen]
+    for i in range(len(labels)):
+        axes.plot(*points[ids == i].T, ls="", alpha=0.75, ms=3.2, mec="white", mew=0.3, **LOOKS[i % 110])
+    for i, star in enumerate(stars):
+        axes.plot(*star, "*", zorder=4, ms=11, mec="black", mew=0.8, color=COLOURS[i % 10])
+    axes.set(xticks=[], yticks=[], title=f"(b) {how} of embeddings{', ★ = prototype' if len(stars) else ''}")
+    axes.margins(0.07)
+    axes.autoscale_view()
+
+    # Each name goes, in points around its star, where it hits no name, star or frame and hides few images.
+    dots, at = (axes.transData.transform(xy) * 72 / axes.figure.dpi for xy in (points, stars))
+    low, high = axes.bbox.get_points() * 72 / axes.figure.dpi
+    taken, sizes = at, np.full_like(at, 5)  # middles and half sizes of boxes
+    gaps, turns = np.repeat((5, 10, 18, 30, 45, 60, 80), 16), np.tile(np.arange(16) * np.pi / 8, 7)
+    around = np.stack([np.cos(turns), np.sin(turns)], axis=1)  # [T,2]
+    for label, star, xy in zip(labels[: len(stars)], at, stars, strict=True):
+        half = np.array([2.7 * len(label) + 1, 4.5])
+        tries = star + around * (half + gaps[:, None])  # [T,2]
+        hits = (abs(tries[:, None] - taken) < half + sizes).all(axis=2).sum(axis=1)
+        hidden = (abs(tries[:, None] - dots) < half).all(axis=2).sum(axis=1)
+        outside = ((tries - half < low) | (tries + half > high)).any(axis=1)
+        best = np.argmin(1000 * hits + 5000 * outside + hidden + gaps)
+        taken, sizes = np.vstack([taken, tries[best]]), np.vstack([sizes, half])
+        spot: Any = {"xy": xy, "xytext": tries[best] - star, "textcoords": "offset points"}
+        axes.annotate(label, **spot, ha="center", va="center", size=7.5, weight="bold", zorder=5,
+                      path_effects=[withStroke(linewidth=2, foreground="white")])  # fmt: skip
+        axes.annotate("", **spot, zorder=3, arrowprops={"arrowstyle": "-", "lw": 0.5 * (gaps[best] > 10)})
+
+
+def _flatten(x: ndarray, seed: int) -> tuple[ndarray, str]:
+    """[N,D] -> [N,2] by t-SNE, or by PCA where points are few or all alike; and the name of the way."""
+    import numpy as np
+
+    if len(x) < 12 or x.shape[1] < 2 or np.ptp(x, axis=0).max() == 0:
+        left, size, _ = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
+        return np.pad(left * size, ((0, 0), (0, 1)))[:, :2], "PCA"
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    # Prototypes are near everything: at the library's least rate, 50, t-SNE flings them off small maps.
+    tsne = TSNE(perplexity=min(30, len(x) / 4), learning_rate=max(len(x) / 48, 5), max_iter=500,
+                angle=0.8, init="pca", random_state=seed)  # fmt: skip
+    with threadpool_limits(1):  # sums over several threads differ in their last bits from run to run
+        return tsne.fit_transform(x), "t-SNE"
+
+
+def _confusion(axes: Axes, labels: list[str], true: Tensor | None, predicted: Tensor) -> None:
+    """Confusion matrix [P,P] in percent of each true concept's images; a row without images is blank."""
+    if true is None:
+        axes.set(xticks=[], yticks=[], title="(c) Confusion matrix")
+        axes.text(0.5, 0.5, "left out: the true concepts\nof the test images are unknown", ha="center")
+        return
+    count, true, predicted = len(labels), true.cpu().long(), predicted.cpu()
+    table = (true * count + predicted).bincount(minlength=count**2).reshape(count, count)  # [P,P]
+    percent = 100 * table / table.sum(dim=1, keepdim=True).clamp(min=1)
+    drawn = axes.imshow(percent.numpy(), cmap="Blues", vmin=0, vmax=100)
+    axes.set_xticks(range(count), labels, rotation=90 if max(map(len, labels)) > 2 else 0)
+    axes.set_yticks(range(count), labels)
+    axes.tick_params(length=0, labelsize=min(7, 54 * SIDE / count))  # 3/4 of a row's height in points
+    accuracy = 100 * (true == predicted).double().mean().item()
+    axes.set(xlabel="predicted", ylabel="true", title=f"(c) Confusion in %, accuracy {accuracy:.1f} %")
+    if count > 10:  # cells are too small for numbers
+        axes.figure.colorbar(drawn, cax=axes.inset_axes((1.02, 0, 0.03, 1)))
+        return
+    for i, share in enumerate(percent.flatten().tolist()):
+        text = f"{share:.0f}" if share >= 0.5 else "<1" if share else ""
+        axes.text(i % count, i // count, text, ha="center", va="center", color="w" if share > 55 else "k")
+
+
+def _check(names: Sequence[str], anchors: Tensor, stars: Tensor | None, points: Tensor, *ids: Tensor) -> None:
+    if stars is None:
+        stars = points[:1].expand(len(names), -1)  # nothing to check
+    shapes = [tuple(t.shape) for t in (anchors, stars, points, *ids)]
+    p, m, d = len(names), len(points), points.shape[-1]
+    good = min(p, m) > 0 and anchors.ndim == 4 and shapes[0][:2] in ((p, 1), (p, 3))
+    if not good or shapes[1:] != [(p, d), (m, d), (m,), (m,)]:
+        raise InputError(f"{p} names; anchors, prototypes, embeddings, predicted and true ids: {shapes}; "
+                         "expected P names; [P,C,H,W] with C 1 or 3, [P,D], [M,D], [M], [M]")  # fmt: skip
+    if not (points.isfinite().all() and stars.isfinite().all()):
+        raise InputError("embeddings or prototypes are not finite; did training diverge?")
+    if wrong := [i[(i < 0) | (i >= p)][0].item() for i in ids if ((i < 0) | (i >= p)).any()]:
+        raise InputError(f"primitive id {wrong[0]}; expected 0..{p - 1}, one for each name")

@@ -1,0 +1,76 @@
+"""What a person is told about the scores of a model, beside the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from softpnet.learner import SoftPNet
+from softpnet.metrics import Part, entry_name, most_frequent_mistake, parts
+from softpnet.rules.function import some_rows
+from softpnet.task.data import Data
+from softpnet.task.task import Task
+
+SUSPICIOUS_GAP = 0.1
+"""Label minus concept accuracy above this is remarked upon."""
+
+TRIED = 2_000
+"""Random assignments that show which entries of a label vector depend on a group."""
+
+
+def remarks(model: SoftPNet, data: Data, metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """A sentence for each test set whose labels are right much more often than the worst read of its concepts."""
+    found = []
+    for split, values in metrics.items():
+        if "concept_accuracy" not in values:
+            continue
+        gaps = [_gap(model.task, part, values) for part in parts(model.task.space)]
+        worst = max(gaps, key=lambda gap: gap.size)
+        if worst.size > SUSPICIOUS_GAP:
+            read = repr(worst.part.name.replace("/", ", ")) if worst.part.name else "concepts"
+            found.append(
+                f"{split}: {worst.labels} right more often than {read}, by {100 * worst.size:.1f} points"
+                f"{_mistake(model, data, split, worst.part)}. Unless labels are at chance, that is a reasoning "
+                'shortcut; docs/your-own-task.md says what to do ("When concepts stay wrong")'
+            )
+    return found
+
+
+class _Gap(NamedTuple):
+    size: float
+    part: Part
+    labels: str  # what is right more often: all labels, or one entry of them
+
+
+def _gap(task: Task, part: Part, values: Mapping[str, float]) -> _Gap:
+    """How much more often labels are right than this part."""
+    own = values[f"concept_accuracy/{part.name}" if part.name else "concept_accuracy"]
+    labels = {"labels are": values["label_accuracy"]}
+    for entry in _entries_that_depend_on(task, part):
+        name = entry_name(entry)
+        labels[f"{name} of the labels is"] = values[f"label_accuracy/{name}"]
+    best = max(labels, key=lambda name: labels[name])
+    return _Gap(labels[best] - own, part, best)
+
+
+def _entries_that_depend_on(task: Task, part: Part) -> list[int]:
+    """Entries of a label vector that change for some assignment, if only this part of it does; none for plain labels.
+
+    An entry that has nothing to do with a group may be right though the group is read wrong.
+    """
+    rows = some_rows(task.space, TRIED)
+    changed = rows.clone()
+    part.of(task.space, changed).copy_(part.of(task.space, rows).roll(1, 0))  # `of` is a view
+    before, after = task.label(rows.clone()), task.label(changed)
+    if before.dim() == 1 or before.shape[1] == 1:
+        return []
+    return (before != after).any(0).nonzero().flatten().tolist()
+
+
+def _mistake(model: SoftPNet, data: Data, split: str, part: Part) -> str:
+    """The most frequent wrong reading in words."""
+    examples = data.tests[split]
+    assert examples.concepts is not None  # or there were no accuracy of concepts
+    predicted = model.predict(examples.images).concepts
+    found = most_frequent_mistake(model.task.space, part, predicted, examples.concepts.long())
+    return "" if found is None else f" ({100 * found.share:.0f} % of {found.value!r} read as {found.taken_for!r})"

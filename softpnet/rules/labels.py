@@ -1,0 +1,70 @@
+"""Labels are integers `[N]` or integer vectors `[N, m]`; here they are looked up in a table of known ones."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Generator, Tensor
+
+from softpnet.errors import InputError
+from softpnet.task.task import Task
+
+SAMPLED = 100_000
+"""So many random assignments stand for all of a space that is too large to list."""
+
+
+def sampled_labels(task: Task) -> Tensor:
+    """The distinct labels of many random assignments, always the same ones."""
+    space = task.space
+    rows = torch.rand(SAMPLED, space.k, generator=Generator().manual_seed(0)) * torch.tensor(space.sizes)
+    return unique_labels(task.label(rows.long()))[0]
+
+
+def unique_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The distinct labels, sorted, and the index of each label among them `[N]`."""
+    if labels.dim() == 1:  # much faster than the general case
+        return labels.unique(return_inverse=True)
+    return labels.unique(dim=0, return_inverse=True)
+
+
+def find_labels(known: Tensor, labels: Tensor) -> Tensor:
+    """Index into `known` (`[L]` or `[L, m]`, distinct) of each label `[N]` or `[N, m]`, -1 where it is not: `[N]`."""
+    if labels.shape[1:] != known.shape[1:]:
+        shape = ", ".join(["N", *map(str, known.shape[1:])])
+        raise InputError(f"labels have shape {list(labels.shape)}, but the rule gives [{shape}]")
+    _, ids = unique_labels(torch.cat([known, labels]))
+    place = torch.full((len(ids),), -1).scatter(0, ids[: len(known)], torch.arange(len(known)))
+    return place[ids[len(known) :]]
+
+
+def find_feasible(task: Task, known: Tensor, wanted: Tensor, labels: Tensor) -> Tensor:
+    """Index of each wanted label in `known` `[N]`; raises, with the example's own label, where it is missing."""
+    found = find_labels(known, wanted)
+    if (found < 0).any():
+        which = _which(labels, found < 0)
+        raise InputError(
+            f"{which} has an empty feasible set in task {task.name!r}: no known assignment gives it; "
+            "correct the labels or the rule, or add rows for it"
+        )
+    return found
+
+
+def warn_of_unseen(task: Task, seen: Tensor, labels: Tensor) -> None:
+    """Warn of labels that no assignment seen so far has, where not all assignments could be seen."""
+    found = find_labels(seen, labels)
+    if (found < 0).any():
+        warnings.warn(
+            f"{_which(labels, found < 0)} was given by none of many random assignments of task {task.name!r}: it is "
+            "rare or impossible, and such examples may get no candidates; correct the labels, raise pool, or add rows "
+            "for it and use candidates='cache'",
+            stacklevel=2,
+        )
+
+
+def _which(labels: Tensor, missing: Tensor) -> str:
+    """The first missing label and the examples that have it."""
+    label = labels[missing][0]
+    ids = (labels == label).reshape(len(labels), -1).all(1).nonzero().flatten().tolist()
+    shown = ", ".join(map(str, ids[:5])) + (", ..." if len(ids) > 5 else "")
+    return f"label {label.tolist()} (example ids {shown})"

@@ -1,0 +1,79 @@
+"""Generic proposals of the walk. Contract of every move: rows `[..., k]` -> rows `[..., k]` of the same label,
+symmetric (c -> c' is as likely as c' -> c), the whole batch at once; a row that cannot move stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Generator, Tensor
+
+from softpnet.errors import TaskError
+from softpnet.rules.rows import Cache
+from softpnet.task.concepts import ConceptSpace, row_keys
+from softpnet.task.task import LabelFunction, Move
+
+
+def same_label(cache: Cache) -> Move:
+    """Another cached row with the same label, uniformly; stay if there is none."""
+    keys, place = cache.task.space.keys(cache.rows.long()).sort()
+    label_of_row = torch.arange(len(cache.counts)).repeat_interleave(cache.counts)  # [M]
+
+    def move(rows: Tensor, generator: Generator) -> Tensor:
+        here = place[torch.searchsorted(keys, cache.task.space.keys(rows))]  # [...], index of each row in the cache
+        label = label_of_row[here]
+        start, count = cache.starts[label], cache.counts[label]
+        others = (count - 1).clamp_min(1)
+        step = 1 + (torch.rand(here.shape, generator=generator) * others).long().clamp_max(others - 1)
+        return cache.rows[start + (here - start + step) % count].long()
+
+    return move
+
+
+def switch_one(space: ConceptSpace, label: LabelFunction) -> Move:
+    """Give one concept, chosen uniformly, another value, chosen uniformly; stay if the label would change."""
+    sizes = torch.tensor(space.sizes)
+
+    def move(rows: Tensor, generator: Generator) -> Tensor:
+        proposal = change_one(rows, sizes, generator)
+        before, after = label(rows), label(proposal)
+        same = before == after
+        same = same if same.dim() == rows.dim() - 1 else same.all(-1)
+        return torch.where(same[..., None], proposal, rows)
+
+    return move
+
+
+def change_one(rows: Tensor, sizes: Tensor, generator: Generator) -> Tensor:
+    """Rows `[..., k]` with one concept, chosen uniformly, at another value, chosen uniformly; no rule asked."""
+    shape = rows.shape[:-1]
+    which = torch.randint(rows.shape[-1], shape, generator=generator)[..., None]  # [..., 1]
+    size = sizes[which]
+    others = (size - 1).clamp_min(1)
+    step = 1 + (torch.rand(which.shape, generator=generator) * others).long().clamp_max(others - 1)
+    return rows.scatter(-1, which, (rows.gather(-1, which) + step) % size)
+
+
+def drop_and_complete(
+    boards: Tensor, kept: Sequence[int], swaps: Sequence[tuple[int, int]], sizes: Sequence[int]
+) -> Move:
+    """Project to the `kept` concepts, swap one of the `swaps` pairs among them, look the completion up in `boards`.
+
+    Stays where no board has those kept values. Boards `[M, k]` must be determined by their kept values: then a swap
+    is undone by the same swap with the same probability, and no Hastings term is needed.
+    """
+    kept_sizes = [sizes[i] for i in kept]
+    keys, place = row_keys(boards[:, list(kept)], kept_sizes).sort()
+    if (keys[1:] == keys[:-1]).any():
+        raise TaskError("two boards share their kept values, so a completion is not unique; keep more concepts")
+    pairs = torch.tensor(swaps)  # [S, 2], positions among all concepts
+
+    def move(rows: Tensor, generator: Generator) -> Tensor:
+        chosen = pairs[torch.randint(len(pairs), rows.shape[:-1], generator=generator)]  # [..., 2]
+        swapped = rows.scatter(-1, chosen, rows.gather(-1, chosen.flip(-1)))
+        wanted = row_keys(swapped[..., list(kept)], kept_sizes)  # [...]
+        at = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)
+        exists = keys[at] == wanted
+        return torch.where(exists[..., None], boards[place[at]], rows)
+
+    return move

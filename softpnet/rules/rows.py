@@ -1,0 +1,181 @@
+"""The global cache R: feasible assignments, verified by f_K, without duplicates, indexed by label."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Generator, Tensor
+
+from softpnet.errors import InputError, TaskError
+from softpnet.rules.labels import find_labels, unique_labels
+from softpnet.rules.scoring import scores, shared_scores, table_lines, top_rows
+from softpnet.storage import digest, from_safetensors, read_plain, to_safetensors, write_whole
+from softpnet.task.inputs import is_integer
+from softpnet.task.task import Rows, Task
+
+LONG = 2_000
+"""Draws of more rows than this are shared by the examples of a label in a batch."""
+
+ENUMERABLE = 1_000_000
+"""Spaces up to this size are enumerated when a task brings no rows."""
+
+
+class Cache:
+    """Rows sorted by label; inside a label in random order, so that any window of them is a random draw.
+
+    Attributes:
+        rows: `[M, k]`, in a small integer type; `lines`, the same as lines of a table of scores.
+        labels: the labels that have rows, `[L]` or `[L, m]`, sorted.
+        starts, counts: where each label's rows lie, `[L]`.
+        complete: whether all of S(y) is there, `[L]`.
+    """
+
+    def __init__(self, task: Task, given: Rows, generator: Generator) -> None:
+        self.task = task
+        rows = _verified(task, given)
+        rows = rows[torch.randperm(len(rows), generator=generator)]
+        keys, place = task.space.keys(rows).sort(stable=True)
+        first = torch.nn.functional.pad(keys[1:] != keys[:-1], (1, 0), value=True)
+        rows = rows[place[first].sort().values]  # [M, k] distinct, in random order
+        self.labels, ids = unique_labels(task.label(rows))
+        by_label = ids.sort(stable=True).indices
+        rows = rows[by_label]
+        self.rows = rows.to(torch.uint8 if task.space.h <= 256 else torch.int32)  # a long list is large enough so
+        self.lines = table_lines(rows, task.space.h)
+        self.counts = ids.bincount(minlength=len(self.labels))  # [L]
+        self.starts = self.counts.cumsum(0) - self.counts
+        found = find_labels(self.labels, given.complete)
+        if (found < 0).any():
+            missing = given.complete[found < 0][0].tolist()
+            raise TaskError(
+                f"the rows of task {task.name!r} are called complete for label {missing}, but none has it; "
+                "add its rows, or leave it out of `complete`"
+            )
+        self.complete = torch.zeros(len(self.labels), dtype=torch.bool).index_fill(0, found, True)
+
+    @classmethod
+    def of(cls, task: Task, generator: Generator) -> Cache:
+        """The task's own rows, or every assignment of a small space."""
+        if task.rows is not None:
+            return cls(task, task.rows(generator), generator)
+        if task.space.size > ENUMERABLE:
+            raise TaskError(
+                f"task {task.name!r} has {task.space.size:,} assignments, too many to list (at most {ENUMERABLE:,}); "
+                "give the task rows=..., or use candidates='kbest', which needs no cache, with a method that allows it"
+            )
+        rows = task.space.all()
+        return cls(task, Rows(rows, complete=unique_labels(task.label(rows))[0]), generator)
+
+    def draw(self, ids: Tensor, log_p: Tensor, drawn: int, kept: int, generator: Generator) -> tuple[Tensor, Tensor]:
+        """Draw `drawn` distinct rows of each example's label, keep the `kept` with the highest log p (Alg. 2).
+
+        Label indices `[B]`, log p `[B, k, h]` -> rows `[B, K, k]`, valid `[B, K]`; best first. Where a label has no
+        more than `drawn` rows, all of them are scored and the result is exact.
+        """
+        if min(drawn, int(self.counts[ids].max())) > LONG:
+            where, valid = self._draw_long(ids, log_p, drawn, kept, generator)
+        else:
+            where, valid = self._draw_short(ids, log_p, drawn, kept, generator)
+        missing = kept - where.shape[1]
+        rows = torch.nn.functional.pad(self.rows[where].long(), (0, 0, 0, missing))  # [B, K, k]
+        return rows, torch.nn.functional.pad(valid, (0, missing))
+
+    def _draw_short(
+        self, ids: Tensor, log_p: Tensor, drawn: int, kept: int, generator: Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Every example draws for itself; places in the cache `[B, K]`, and which are rows of the label `[B, K]`."""
+        counts = self.counts[ids]  # [B]
+        width = min(drawn, int(counts.max()))
+        begin = (torch.rand(len(ids), generator=generator) * counts).long()  # [B]
+        offset = torch.arange(width)  # rows are in random order, so a window is a draw without replacement
+        where = self.starts[ids, None] + (begin[:, None] + offset) % counts[:, None]  # [B, M]
+        score = scores(log_p, self.rows[where].long()).masked_fill(offset >= counts[:, None], -torch.inf)  # [B, M]
+        top = score.topk(min(kept, width), dim=1)
+        return where.gather(1, top.indices), top.values > -torch.inf
+
+    def _draw_long(
+        self, ids: Tensor, log_p: Tensor, drawn: int, kept: int, generator: Generator
+    ) -> tuple[Tensor, Tensor]:
+        """The same for long lists, where the examples of a label share one draw: then a row is read once for all."""
+        where = torch.zeros(len(ids), kept, dtype=torch.int64)
+        valid = torch.zeros(len(ids), kept, dtype=torch.bool)
+        for label in ids.unique().tolist():
+            mine = ids == label
+            start, count = int(self.starts[label]), int(self.counts[label])
+            width = min(drawn, count)
+            begin = int(torch.randint(count, (), generator=generator)) if width < count else 0
+            lines = self.lines[start : start + count]
+            if width < count:
+                lines = torch.cat([lines[begin : begin + width], lines[: max(begin + width - count, 0)]])
+            best = top_rows(shared_scores(log_p[mine], lines), min(kept, width))  # [b, K]
+            where[mine, : best.shape[1]] = start + (begin + best) % count
+            valid[mine, : best.shape[1]] = True
+        return where, valid
+
+    def save(self, path: Path) -> None:
+        """Write rows, labels and which labels are complete as safetensors, and its sha256 beside it."""
+        stored = {
+            "rows": self.rows,
+            "labels": self.task.label(self.rows.long()),
+            "complete": self.labels[self.complete],
+        }
+        data = to_safetensors(stored, {})
+        _sum_file(path).unlink(missing_ok=True)  # the old one's; between the two writes the rule alone vouches
+        write_whole(path, data)
+        write_whole(_sum_file(path), f"{digest(data)}  {path.name}\n".encode())
+
+
+def read_rows(path: Path) -> Rows:
+    """Rows written by `Cache.save` or by anyone; a Cache made of them verifies every one by the rule."""
+    try:
+        data = read_plain(path)
+        sum_file = read_plain(_sum_file(path)) if _sum_file(path).exists() else None
+    except FileNotFoundError as error:
+        raise InputError(f"there is no cache file {path}") from error
+    if sum_file is not None and sum_file != f"{digest(data)}  {path.name}\n".encode():
+        raise InputError(f"{path} is damaged: its sha256 is not the one in {_sum_file(path).name}; make it again")
+    stored, _ = from_safetensors(data, path)
+    lacking = [name for name in ("rows", "complete", "labels") if name not in stored]
+    if lacking:
+        raise InputError(f"{path} is not a cache file: it has no {lacking[0]}; expected rows, labels, complete")
+    return Rows(stored["rows"], stored["complete"], stored["labels"])
+
+
+def _sum_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _verified(task: Task, given: Rows) -> Tensor:
+    """The rows, each checked."""
+    if not isinstance(given, Rows):
+        raise TaskError(f"the rows of task {task.name!r} are {type(given).__name__}, expected softpnet.Rows")
+    for what, part in (("rows", given.rows), ("complete labels", given.complete)):
+        empty = isinstance(part, Tensor) and part.numel() == 0
+        if not is_integer(part) and not empty:
+            found = part.dtype if isinstance(part, Tensor) else type(part).__name__
+            raise TaskError(f"the {what} of task {task.name!r} are {found}, expected an integer tensor")
+    rows = given.rows.long()
+    if rows.dim() != 2 or rows.shape[1] != task.space.k or len(rows) == 0:
+        raise TaskError(f"the rows of task {task.name!r} have shape {list(rows.shape)}, expected [M, {task.space.k}]")
+    outside = ~task.space.contains(rows)
+    if outside.any():
+        raise TaskError(
+            f"cached row {rows[outside][0].tolist()} lies outside the space of task {task.name!r}; "
+            f"expected values from 0 to below {list(task.space.sizes)}; correct the rows or the space"
+        )
+    if given.labels is not None:
+        labels = task.label(rows)
+        if given.labels.shape != labels.shape:
+            raise TaskError(
+                f"labels of shape {list(given.labels.shape)} are stored with the {len(rows)} rows of task "
+                f"{task.name!r}, expected {list(labels.shape)}; give one label per row, or none"
+            )
+        wrong = (labels != given.labels).reshape(len(rows), -1).any(1)
+        if wrong.any():
+            at = int(wrong.nonzero()[0])
+            raise TaskError(
+                f"cached row {rows[at].tolist()} is stored with label {given.labels[at].tolist()}, but the rule of "
+                f"task {task.name!r} gives {labels[at].tolist()}; make the cache again with this rule"
+            )
+    return rows

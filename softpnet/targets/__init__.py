@@ -1,0 +1,1 @@
+"""From log p and labels to the soft target."""

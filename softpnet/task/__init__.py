@@ -1,0 +1,1 @@
+"""What a user writes: a concept space, a rule, data, settings."""

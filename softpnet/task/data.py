@@ -1,0 +1,54 @@
+"""What a task trains and is judged on, and how it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from torch import Generator, Tensor
+
+from softpnet.errors import InputError, TaskError
+
+if TYPE_CHECKING:
+    from softpnet.task.task import Task
+
+
+class Examples(NamedTuple):
+    """Inputs with their labels, and the true concepts where they are known.
+
+    Concepts are there to judge by; of all methods only one that declares `needs_concepts` trains on them.
+    """
+
+    images: Tensor  # [N, n, C, H, W]
+    labels: Tensor  # [N] or [N, m]
+    concepts: Tensor | None = None  # [N, k]
+
+
+class Anchors(NamedTuple):
+    """One labelled image per primitive of a group."""
+
+    images: Tensor  # [P, C, H, W]
+    concepts: Tensor  # [P] primitive ids, or [P, a] attribute values
+
+
+class Data(NamedTuple):
+    """What a task trains and is judged on."""
+
+    train: Examples
+    anchors: Anchors | Mapping[str, Anchors]  # by group name where there are several groups
+    tests: Mapping[str, Examples]  # the first one is the split that is reported
+
+
+def make_data(task: Task, streams: Callable[[str], Generator]) -> Data:
+    """The task's data, checked."""
+    if task.data is None:
+        raise InputError(
+            f"task {task.name!r} has no data: give it data=..., a function from random streams to softpnet.Data, "
+            "or train from Python with SoftPNet(task).fit(images, labels, anchors)"
+        )
+    data = task.data(streams)
+    if not isinstance(data, Data):
+        raise TaskError(f"the data of task {task.name!r} is {type(data).__name__}, expected a softpnet.Data")
+    if not data.tests:
+        raise TaskError(f"the data of task {task.name!r} has no test set; give tests={{'test': Examples(...)}}")
+    return data

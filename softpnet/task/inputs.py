@@ -1,0 +1,150 @@
+"""Checks of what a user hands in, before training starts. Each error names the value, what was expected, and a fix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softpnet.errors import InputError
+from softpnet.task.concepts import ConceptSpace, Group
+from softpnet.task.data import Anchors, Data
+from softpnet.task.task import Task
+
+
+def check_images(images: Any, space: ConceptSpace) -> None:
+    """Images must be finite float32 `[N, n, C, H, W]` with the space's slots."""
+    _check_pixels(images, "images", 5, "[N, n, C, H, W]")
+    if images.shape[1] != space.slots:
+        raise InputError(
+            f"images have {images.shape[1]} slots (shape {list(images.shape)}), "
+            f"expected the {space.slots} of the space; give one image per slot"
+        )
+
+
+def check_labels(labels: Any, count: int, task: Task) -> None:
+    """Labels must be integers, one (or one vector) per example, as the rule gives them."""
+    if not is_integer(labels) or labels.dim() not in (1, 2):
+        found = f"{labels.dtype} {list(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
+        raise InputError(f"labels are {found}, expected an integer tensor [N] or [N, m]; use labels.long()")
+    if len(labels) != count:
+        raise InputError(f"there are {len(labels)} labels for {count} examples; expected one per example")
+    entries = task.label(torch.zeros(1, task.space.k, dtype=torch.int64)).shape[1:]
+    if labels.shape[1:] != entries:
+        shape = ", ".join(["N", *map(str, entries)])
+        raise InputError(
+            f"labels have shape {list(labels.shape)}, but the rule gives [{shape}]; reshape them or correct the rule"
+        )
+
+
+def check_concepts(concepts: Any, count: int, space: ConceptSpace, method: str) -> None:
+    """True concepts, for a method that trains on them, must be integers `[N, k]` inside the space."""
+    if concepts is None:
+        raise InputError(
+            f"method {method!r} trains on the true concepts, but none are given; "
+            "pass fit(..., concepts=...) or Examples with concepts, or choose another method"
+        )
+    number = isinstance(concepts, Tensor) and not (concepts.dtype.is_floating_point or concepts.dtype.is_complex)
+    if not number or concepts.shape != (count, space.k):
+        found = f"{concepts.dtype} {list(concepts.shape)}" if isinstance(concepts, Tensor) else type(concepts).__name__
+        raise InputError(f"concepts are {found}, expected an integer tensor [{count}, {space.k}]; use concepts.long()")
+    outside = ~space.contains(concepts)
+    if outside.any():
+        raise InputError(
+            f"concepts {concepts[outside][0].tolist()} of example {int(outside.nonzero()[0])} lie outside the space; "
+            f"expected values from 0 to below {list(space.sizes)}"
+        )
+
+
+def arrange_anchors(
+    space: ConceptSpace, anchors: Anchors | tuple[Tensor, Any] | Mapping[str, Any], image_shape: torch.Size
+) -> list[Tensor]:
+    """Anchors as given -> per group `[P, C, H, W]` in the order of its primitives."""
+    if not isinstance(anchors, Mapping):
+        if len(space.groups) > 1:
+            raise InputError(
+                f"the space has groups {[g.name for g in space.groups]}; give anchors as a dict by group name"
+            )
+        anchors = {space.groups[0].name: anchors}
+    names = {group.name for group in space.groups}
+    if set(anchors) != names:
+        raise InputError(f"anchors are given for groups {sorted(anchors)}, expected {sorted(names)}")
+    for name, given in anchors.items():
+        if isinstance(given, Tensor) or not isinstance(given, Sequence) or len(given) != 2:
+            raise InputError(
+                f"anchors of group {name!r} are {type(given).__name__}, expected softpnet.Anchors(images, concepts)"
+            )
+    return [_arrange(group, Anchors(*anchors[group.name]), image_shape) for group in space.groups]
+
+
+def _arrange(group: Group, anchors: Anchors, image_shape: torch.Size) -> Tensor:
+    _check_pixels(anchors.images, f"anchor images of group {group.name!r}", 4, "[P, C, H, W]")
+    if anchors.images.shape[1:] != image_shape:
+        raise InputError(
+            f"anchor images of group {group.name!r} have size {list(anchors.images.shape[1:])}, "
+            f"but the images have {list(image_shape)}; resize them"
+        )
+    primitives = list(group.primitives)
+    given = torch.as_tensor(anchors.concepts)
+    if len(given) != len(anchors.images):
+        raise InputError(f"there are {len(anchors.images)} anchor images but {len(given)} anchor concepts")
+    # A plain integer is a primitive's number; a row of integers is its attribute values.
+    numbers = {primitive: number for number, primitive in enumerate(primitives)}
+    place: dict[int, int] = {}
+    for at, concept in enumerate(given.tolist()):
+        number = numbers.get(tuple(concept), -1) if isinstance(concept, list) else concept
+        if number not in range(len(primitives)):
+            names = group.primitive_names
+            raise InputError(
+                f"anchor {at} of group {group.name!r} has concept {concept}, which is outside the space; "
+                f"expected one of its {len(names)} primitives, {names[0]!r} to {names[-1]!r}"
+            )
+        if number in place:
+            raise InputError(
+                f"anchors {place[number]} and {at} of group {group.name!r} both show concept "
+                f"{group.primitive_names[number]!r}; expected exactly one anchor per concept, drop one"
+            )
+        place[number] = at
+    missing = [name for key, name in enumerate(group.primitive_names) if key not in place]
+    if missing:
+        raise InputError(
+            f"group {group.name!r} has no anchor for {', '.join(map(repr, missing))}; "
+            "expected one labelled image per concept"
+        )
+    return anchors.images[[place[key] for key in range(len(primitives))]]
+
+
+def check_tests(task: Task, data: Data) -> None:
+    """Raise for test sets that could not be judged on: before an hour of training, not after it."""
+    for examples in data.tests.values():
+        check_images(examples.images, task.space)
+        check_labels(examples.labels, len(examples.images), task)
+
+
+def is_integer(value: Any) -> bool:
+    """Whether it is a tensor of whole numbers."""
+    return isinstance(value, Tensor) and not (value.dtype.is_floating_point or value.dtype.is_complex)
+
+
+def _check_pixels(images: Any, what: str, rank: int, shape: str) -> None:
+    if not isinstance(images, Tensor):
+        raise InputError(f"{what} are {type(images).__name__}, expected a float32 tensor {shape}; use torch.as_tensor")
+    if images.dim() != rank:
+        raise InputError(
+            f"{what} have rank {images.dim()} (shape {list(images.shape)}), expected {shape}; "
+            "images.unsqueeze(dim) adds a missing dimension"
+        )
+    if images.dtype != torch.float32:
+        raise InputError(
+            f"{what} are {images.dtype}, expected torch.float32 in [0, 1]; use images.float() / 255 for bytes"
+        )
+    if len(images) == 0:
+        raise InputError(f"{what} are empty, expected at least one")
+    bad = ~torch.isfinite(images.flatten(1).sum(1, dtype=torch.float64))  # a sum keeps NaN, and takes no memory
+    if bad.any():
+        ids = bad.nonzero().flatten().tolist()
+        raise InputError(
+            f"{what} hold NaN or infinite pixels in {len(ids)} of them, first in number {ids[0]}; clean or drop them"
+        )

@@ -1,0 +1,520 @@
+"""A task that keeps the contract passes every check; one that breaks it in one place fails the check of that place."""
+
+import dataclasses
+import random
+import re
+
+import pytest
+import torch
+from torch import nn
+
+import softpnet as sp
+from softpnet import tasks
+from softpnet.checks.check_task import CHECKS
+
+SPACE = sp.ConceptSpace(slots=2, values=3)
+EVERY = SPACE.all()
+SUMS = torch.arange(5)
+
+
+def label(c):
+    return c[..., 0] + c[..., 1]
+
+
+def picture(values):
+    """Values `[...]` -> images `[..., 1, 8, 8]`: two bright rows at a place that depends on the value."""
+    bright = torch.arange(8)[:, None] // 2 == values[..., None, None, None]  # [..., 1, 8, 1]
+    return bright.float().expand(*bright.shape[:-1], 8).clone()
+
+
+def examples(count, generator):
+    concepts = torch.randint(3, (count, 2), generator=generator)
+    return sp.Examples(picture(concepts), label(concepts), concepts)
+
+
+def data(streams):
+    anchors = sp.Anchors(picture(torch.arange(3)), torch.arange(3))
+    return sp.Data(examples(20, streams("train data")), anchors, {"test": examples(10, streams("test data"))})
+
+
+def with_data(**changes):
+    """The data with some parts of the training set, or the anchors or tests, replaced by what a function makes."""
+
+    def change(streams):
+        made = data(streams)
+        own = {name: make(made) for name, make in changes.items() if name in made._fields}
+        train = {name: make(made) for name, make in changes.items() if name in made.train._fields}
+        return made._replace(train=made.train._replace(**train))._replace(**own)
+
+    return change
+
+
+def shifted(rows, step):
+    """Add step to one concept, take it from the other; stay where that leaves the space."""
+    proposal = rows + torch.stack([step, -step], dim=-1)
+    return torch.where(SPACE.contains(proposal)[..., None], proposal, rows)
+
+
+def sign(shape, generator):
+    return 2 * torch.randint(2, shape, generator=generator) - 1
+
+
+def move(rows, generator):
+    return shifted(rows, sign(rows.shape[:-1], generator))
+
+
+def to_zero(rows, generator):
+    return torch.zeros_like(rows)
+
+
+def encoder(channels):
+    return nn.Sequential(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16 * channels, 4))
+
+
+GOOD = sp.Task(
+    space=SPACE,
+    label=label,
+    name="adding",
+    rows=lambda generator: sp.Rows(EVERY, complete=SUMS),
+    move=move,
+    corrupt=sp.Corruption(label=0, source=1, apply=to_zero),
+    data=data,
+    encoder=encoder,
+)
+
+
+def check(**changes):
+    return sp.check_task(dataclasses.replace(GOOD, **changes))
+
+
+def failed(report):
+    return [result.name for result in report if result.outcome == "failed"]
+
+
+def test_a_task_that_keeps_the_contract_passes_every_check():
+    report = check()
+    assert [result.name for result in report] == list(CHECKS)
+    assert {result.outcome for result in report} == {"passed"}, report
+    assert report.ok and report.raise_if_failed() is report
+
+
+SMALL = {
+    "mnist_evenodd": {"train": 64},
+    "visual_sudoku": {"train": 20},
+    "kand_logic": {"train": 60, "test": 10, "cached": 5000},
+}
+
+
+@pytest.mark.parametrize("name", tasks.names())
+def test_every_built_in_task_passes(name):
+    report = sp.check_task(tasks.load(name, SMALL.get(name)))
+    assert {r.name for r in report if r.outcome not in ("passed", "not applicable")} <= {"shortcuts", "relabelings"}, (
+        report
+    )
+    assert report["relabelings"].outcome == "warning", "each of the three has shortcuts"
+    assert {"move label", "move symmetric", "feasible", "concepts"} <= {r.name for r in report if r.outcome == "passed"}
+
+
+KBEST = sp.Settings(candidates="kbest")
+
+
+@pytest.mark.parametrize(
+    ("space", "rule", "said"),
+    [
+        (SPACE, label, r"each of 3 exchanges of two values changes some label \(on 2,009 assignments\)"),
+        (
+            sp.ConceptSpace(slots=2, values=4),
+            lambda c: c.prod(-1) % 2,
+            r"2 of 6 exchanges of two values change no label \(.*\): 0 and 2, 1 and 3; only",
+        ),
+        (
+            sp.ConceptSpace(slots=2, values=4),
+            lambda c: (c[..., 0] == c[..., 1]).long(),
+            "6 of 6 .*, 1 and 3, ...; only",
+        ),
+        (
+            sp.ConceptSpace(slots=2, values=(2, 3), value_names=[["a", "b"], ["x", "y", "z"]]),
+            lambda c: c[..., 1] + c[..., 3],
+            "1 of 4 exchanges .*: attribute 0: a and b; only the anchors tell these apart",
+        ),
+    ],
+)
+def test_values_that_only_anchors_tell_apart_are_named(space, rule, said):
+    found = sp.check_task(sp.Task(space, rule))["shortcuts"]
+    assert re.search(said, found.message), found
+    assert found.outcome == ("passed" if found.message.startswith("each of") else "warning")
+
+
+def test_where_only_one_label_is_seen_nothing_is_said_of_shortcuts():
+    rare = sp.Task(sp.ConceptSpace(slots=12, values=10), lambda c: (c == 7).all(-1).long(), settings=KBEST)
+    assert sp.check_task(rare)["shortcuts"].outcome == "not applicable"
+
+
+def test_a_rule_that_random_assignments_hardly_ever_satisfy_is_tried_on_rows_too():
+    report = sp.check_task(tasks.load("visual_sudoku", {"train": 20}))
+    assert report["shortcuts"].message.startswith("6 of 6 exchanges")
+    first_is_one = sp.Task(
+        tasks.load("visual_sudoku").space,
+        lambda c: (c == torch.tensor([0] + [1] * 15)).all(-1).long(),
+        rows=lambda generator: sp.Rows(torch.tensor([[0] + [1] * 15, [2] * 16]), torch.tensor([1])),
+    )
+    assert sp.check_task(first_is_one)["shortcuts"].message.startswith("1 of 6 exchanges")
+
+
+# What is broken, which check says so, and what it says.
+
+
+class Calls:
+    """A rule that changes its mind."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, c):
+        self.count += 1
+        return label(c) + self.count
+
+
+def forgets_its_input(c):
+    result = label(c)
+    c.zero_()
+    return result
+
+
+def to_a_feasible_neighbour(rows, generator):
+    """The usual mistake: choose among the neighbours that there are, so that a row with fewer gives each more."""
+    step = sign(rows.shape[:-1], generator)
+    there = shifted(rows, step)
+    stays = (there == rows).all(-1, keepdim=True)
+    return torch.where(stays, shifted(rows, -step), there)
+
+
+def one_choice_for_all(rows, generator):
+    return shifted(rows, sign((1,), generator).expand(rows.shape[:-1]))
+
+
+def global_draws(rows, generator):
+    return move(rows, None)
+
+
+def in_place(rows, generator):
+    rows.copy_(move(rows, generator))
+    return rows
+
+
+BROKEN = {
+    "no space": (dict(space=(3, 3)), "space", "is tuple, expected a softpnet.ConceptSpace"),
+    "no epochs": (dict(settings=sp.Settings(epochs=0)), "settings", "epochs is 0, expected at least 1"),
+    "no settings": (dict(settings={"epochs": 3}), "settings", "are dict, expected softpnet.Settings"),
+    "rule fails": (dict(label=lambda c: c.total()), "rule runs", "no attribute 'total'"),
+    "float labels": (dict(label=lambda c: label(c) / 2), "rule integers", "returns torch.float32"),
+    "one label for all": (dict(label=lambda c: c.sum()), "rule shape", "to [], expected [64] or [64, m]"),
+    "fickle rule": (dict(label=Calls()), "rule repeatable", "differs between two calls"),
+    "rule for one batch shape": (dict(label=lambda c: c[:, 0] + c[:, 1]), "rule vectorised", "use c[..., i]"),
+    "rule writes": (dict(label=forgets_its_input), "rule input", "is [0, 0] afterwards; work on a copy"),
+    "data fails": (dict(data=lambda streams: 1 / 0), "data", "raised ZeroDivisionError: division by zero"),
+    "data exits": (dict(data=lambda streams: exit("no files")), "data", "raised SystemExit: no files"),
+    "data of another type": (dict(data=lambda streams: (1, 2)), "data", "is tuple, expected a softpnet.Data"),
+    "no test set": (dict(data=with_data(tests=lambda d: {})), "data", "has no test set"),
+    "tests as a list": (dict(data=with_data(tests=lambda d: [d.train])), "data", "are list, expected a dict by name"),
+    "test set of another type": (
+        dict(data=with_data(tests=lambda d: {"hard": d.train.images})),
+        "data",
+        "test set 'hard' is Tensor, expected softpnet.Examples",
+    ),
+    "irreproducible images": (
+        dict(data=with_data(images=lambda d: torch.rand(d.train.images.shape))),
+        "data repeatable",
+        "training images differ between two calls with the same seed; draw every random number with generator=",
+    ),
+    "irreproducible order": (
+        dict(data=with_data(anchors=lambda d: sp.Anchors(d.anchors.images + random.random() / 9, torch.arange(3)))),
+        "data repeatable",
+        "anchor images differ",
+    ),
+    "bytes": (
+        dict(data=with_data(images=lambda d: d.train.images.byte())),
+        "images",
+        "training set: images are torch.uint8, expected torch.float32",
+    ),
+    "images as a list": (dict(data=with_data(images=lambda d: [1])), "images", "training set: images are list"),
+    "a slot too few": (dict(data=with_data(images=lambda d: d.train.images[:, :1])), "images", "have 1 slots"),
+    "infinite pixels": (dict(data=with_data(images=lambda d: d.train.images / 0)), "images", "NaN or infinite pixels"),
+    "another size in the test set": (
+        dict(data=with_data(tests=lambda d: {"large": d.train._replace(images=torch.zeros(20, 2, 1, 9, 9))})),
+        "images",
+        "test set 'large': images have size [1, 9, 9], but the training images have [1, 8, 8]",
+    ),
+    "labels one short": (dict(data=with_data(labels=lambda d: d.train.labels[1:])), "labels", "19 labels for 20"),
+    "label vectors": (dict(data=with_data(labels=lambda d: d.train.labels[:, None])), "labels", "the rule gives [N]"),
+    "wrong label": (
+        dict(data=with_data(labels=lambda d: d.train.labels.roll(1))),
+        "concepts",
+        "but the rule gives",
+    ),
+    "concepts outside": (
+        dict(data=with_data(concepts=lambda d: d.train.concepts + 1)),
+        "concepts",
+        "outside the space",
+    ),
+    "concepts of another shape": (
+        dict(data=with_data(concepts=lambda d: d.train.concepts[:, :1])),
+        "concepts",
+        "are torch.int64 [20, 1], expected an integer tensor [20, 2]",
+    ),
+    "an anchor too few": (
+        dict(data=with_data(anchors=lambda d: sp.Anchors(d.anchors.images[:2], torch.arange(2)))),
+        "anchors",
+        "has no anchor for '2'",
+    ),
+    "encoder without vectors": (dict(encoder=lambda channels: nn.Conv2d(channels, 2, 3)), "encoder", "expected [2, D]"),
+    "default encoder too deep": (dict(encoder=None), "encoder", "do not fit the encoder"),
+    "rows fail": (dict(rows=lambda generator: EVERY[99]), "rows", "raised IndexError"),
+    "rows of another type": (dict(rows=lambda generator: EVERY), "rows", "are Tensor, expected softpnet.Rows"),
+    "float rows": (dict(rows=lambda generator: sp.Rows(EVERY / 2, SUMS)), "rows", "are torch.float32, expected an int"),
+    "complete as a list": (dict(rows=lambda generator: sp.Rows(EVERY, [1])), "rows", "complete labels", "are list"),
+    "rows outside": (dict(rows=lambda generator: sp.Rows(EVERY + 1, SUMS[1:])), "rows", "outside the space"),
+    "rows with false labels": (
+        dict(rows=lambda generator: sp.Rows(EVERY, SUMS, label(EVERY).flip(0))),
+        "rows",
+        "is stored with label",
+    ),
+    "complete without rows": (dict(rows=lambda g: sp.Rows(EVERY, SUMS + 1)), "rows", "complete for label 5"),
+    "complete and not": (
+        dict(rows=lambda generator: sp.Rows(EVERY[[0, 1, 2, 3, 4, 5, 7, 8]], SUMS)),
+        "complete",
+        "complete for label 2, but [2, 0] has it too",
+    ),
+    "impossible label": (
+        dict(data=with_data(labels=lambda d: d.train.labels + 9 * (SUMS.repeat(4) == 3), concepts=lambda d: None)),
+        "feasible",
+        "(example ids 3)",
+    ),
+    "move fails": (dict(move=lambda rows, generator: rows[99]), "move", "in <lambda>, raised IndexError"),
+    "move of another type": (dict(move=lambda rows, generator: rows.tolist()), "move", "into list, expected the same"),
+    "move drops a dimension": (
+        dict(move=lambda rows, generator: rows.flatten(0, 1)),
+        "move",
+        "expected the same shape",
+    ),
+    "float move": (dict(move=lambda rows, generator: rows.float()), "move", "torch.float32"),
+    "move writes": (dict(move=in_place), "move", "writes into its input", "rows.clone()"),
+    "move draws elsewhere": (dict(move=global_draws), "move", "again with a generator of the same seed"),
+    "one choice per batch": (dict(move=one_choice_for_all), "move", "one random choice for a whole batch"),
+    "move leaves the label": (dict(move=lambda rows, g: rows // 2), "move label", "which has label", "unchanged"),
+    "move leaves the space": (dict(move=lambda rows, g: 5 - rows), "move label", "outside the space"),
+    "feasible neighbours": (dict(move=to_a_feasible_neighbour), "move symmetric", "the way back"),
+    "steps of two": (
+        dict(move=lambda rows, generator: shifted(rows, 2 * sign(rows.shape[:-1], generator))),
+        "move connected",
+        "does not connect the rows of label",
+    ),
+    "corruption of nothing": (
+        dict(corrupt=sp.Corruption(0, 1, lambda rows, generator: rows)),
+        "corruption",
+        "which has label 1, expected 0",
+    ),
+    "corruption of some": (
+        dict(corrupt=sp.Corruption(0, 1, lambda rows, g: rows * (torch.rand(rows.shape, generator=g) < 0.01))),
+        "corruption",
+        "expected 0",
+        "draw again until the rule gives that label",
+    ),
+    "corruption of itself": (dict(corrupt=sp.Corruption(1, 1, to_zero)), "corruption", "two different labels"),
+    "corruption that cannot do nothing": (
+        dict(corrupt=sp.Corruption(0, 1, lambda rows, generator: rows * int(rows.max() < 0))),
+        "corruption",
+        "max()",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", BROKEN)
+def test_a_broken_task_fails_the_check_of_what_is_broken_and_no_other(which):
+    changes, name, *parts = BROKEN[which]
+    report = check(**changes)
+    assert failed(report) == [name], report
+    assert not report.ok
+    for part in parts:
+        assert part in report[name].message
+    assert "\n" not in report[name].message and "Traceback" not in report[name].message
+
+
+def test_every_check_has_a_task_that_fails_it():
+    tells_only = {"shortcuts", "relabelings"}  # a rule may leave as much open as it likes
+    assert {name for _, name, *_ in BROKEN.values()} == set(CHECKS) - tells_only
+
+
+def test_checks_that_build_on_a_failed_one_say_so_and_the_others_run():
+    report = check(data=lambda streams: 1 / 0)
+    assert report["images"].outcome == "not run" and "builds on 'data', which failed" in report["images"].message
+    assert report["labels"].outcome == "not run" and "builds on 'images', which was not run" in report["labels"].message
+    assert report["move symmetric"].outcome == report["corruption"].outcome == "passed"
+
+
+def test_two_faults_are_reported_at_once_and_raised_together():
+    report = check(move=to_a_feasible_neighbour, settings=sp.Settings(epochs=-1))
+    assert failed(report) == ["settings"], "the walk depends on the settings"
+    report = check(move=to_a_feasible_neighbour, encoder=None)
+    assert failed(report) == ["encoder", "move symmetric"]
+    with pytest.raises(sp.TaskError, match=r"(?s)'adding' fails 2 checks of 25:.*encoder: .*move symmetric: "):
+        report.raise_if_failed()
+
+
+def test_an_error_names_the_line_of_the_user_s_own_code():
+    def broken(rows, generator):
+        return torch.cat([rows, rows[..., :1, :, :, None]])
+
+    line = broken.__code__.co_firstlineno + 1
+    assert f"test_check_task.py, line {line}, in broken, raised" in check(move=broken)["move"].message
+
+
+# Odd, but not wrong
+
+
+@pytest.mark.parametrize(
+    "changes, name, part",
+    [
+        (dict(data=with_data(images=lambda d: 2 * d.train.images)), "images", "pixels go from 0 to 2, expected 0 to 1"),
+        (dict(background=-1.0), "images", "background is -1.0, but pixels go from 0 to 1"),
+        (dict(settings=sp.Settings(epochs=3, weight_delay=3)), "settings", "labels are never learned from"),
+        (dict(settings=sp.Settings(views=True, views_delay=10)), "settings", "views never begin"),
+        (dict(settings=sp.Settings(candidates="kbest", pool=5)), "settings", "at most pool = 5"),
+        (dict(settings=sp.Settings(epochs=4, walk_every=4)), "settings", "the walk never takes a step"),
+    ],
+)
+def test_what_is_odd_is_a_warning_and_no_failure(changes, name, part):
+    report = check(**changes)
+    assert report.ok and [r.name for r in report if r.outcome == "warning"] == [name], report
+    assert part in report[name].message
+
+
+def test_a_slot_that_no_group_reads_and_a_concept_without_a_choice_are_warned_of():
+    space = sp.ConceptSpace(sp.Group((0, 2), (3, 1)))
+    message = sp.check_task(sp.Task(space, lambda c: c.sum(-1)))["space"].message
+    assert "no group reads slot 1" in message and "a concept with one value" in message
+
+
+def test_examples_that_show_what_has_no_prototype_are_warned_of():
+    space = sp.ConceptSpace(sp.Group((0, 1), (2, 2), primitives=[(0, 0), (1, 1)]))
+    concepts = torch.tensor([[0, 0, 1, 1], [0, 0, 0, 1], [1, 1, 1, 1]])
+    shown = sp.Examples(torch.rand(3, 2, 1, 16, 16), concepts.sum(-1), concepts)
+    made = sp.Data(shown, sp.Anchors(torch.rand(2, 1, 16, 16), torch.arange(2)), {"test": shown})
+    report = sp.check_task(sp.Task(space, lambda c: c.sum(-1), data=lambda streams: made))
+    assert report["concepts"].outcome == "warning"
+    assert "training set: example 1 has concepts [0, 0, 0, 1]" in report["concepts"].message
+    assert "no primitive (1 of 3 examples)" in report["concepts"].message
+
+
+def test_a_move_that_never_moves_is_warned_of_and_connects_nothing():
+    report = check(move=lambda rows, generator: rows.clone())
+    assert report["move"].outcome == "warning" and "stands still" in report["move"].message
+    assert report["move symmetric"].outcome == "not applicable"
+    assert failed(report) == ["move connected"]
+
+
+# Tasks that have less, or other things
+
+
+def test_a_space_and_a_rule_are_enough():
+    report = sp.check_task(sp.Task(SPACE, label))
+    assert report.ok
+    without = {r.name for r in report if r.outcome == "not applicable"}
+    assert without == {
+        "data", "data repeatable", "images", "labels", "concepts", "anchors", "encoder", "feasible", "complete",
+        "relabelings", "corruption",
+    }  # fmt: skip
+
+
+def test_a_space_too_large_to_list_needs_rows_or_k_best():
+    task = sp.Task(sp.ConceptSpace(slots=13, values=3), lambda c: c.sum(-1))
+    assert "candidates='kbest'" in sp.check_task(task)["rows"].message
+    report = sp.check_task(dataclasses.replace(task, settings=sp.Settings(candidates="kbest")))
+    assert report.ok and report["rows"].outcome == report["move"].outcome == "not applicable"
+
+
+@pytest.mark.parametrize("missing, outcome", [(0, "passed"), (1, "failed")])
+def test_completeness_in_a_space_too_large_to_list_is_held_against_neighbours(missing, outcome):
+    space = sp.ConceptSpace(slots=13, values=3)
+    few = torch.cat([torch.zeros(1, 13, dtype=torch.int64), torch.eye(13, dtype=torch.int64)])  # sums 0 and 1
+
+    def small(c):
+        return c.sum(-1).clamp_max(2)
+
+    rows = few[: len(few) - missing]
+    task = sp.Task(space, small, rows=lambda generator: sp.Rows(rows, complete=torch.tensor([0, 1])))
+    result = sp.check_task(task)["complete"]
+    assert result.outcome == outcome, result
+    assert ("too many to list" in result.message) == (outcome == "passed")
+
+
+def test_a_rare_label_that_k_best_may_not_find_is_a_warning():
+    space = sp.ConceptSpace(slots=13, values=3)
+
+    def rare(streams):
+        made = data(streams)
+        images = made.train.images[:, :1].expand(-1, 13, -1, -1, -1)
+        train = sp.Examples(images, torch.full((20,), 26))
+        return made._replace(train=train, tests={"test": train})
+
+    task = sp.Task(
+        space, lambda c: c.sum(-1), data=rare, encoder=encoder, settings=sp.Settings(candidates="kbest", epochs=1)
+    )
+    report = sp.check_task(task)
+    assert report.ok and report["feasible"].outcome == "warning" and "label 26" in report["feasible"].message
+
+
+def test_label_vectors_and_groups_pass_every_check():
+    space = sp.ConceptSpace(sp.Group((0,), 3, name="left"), sp.Group((1,), (2, 2), name="right"))
+
+    def vector(c):
+        return torch.stack([c[..., 0], c[..., 1] ^ c[..., 2]], dim=-1)
+
+    def grouped(streams):
+        def some(count, generator):
+            concepts = (torch.rand(count, 3, generator=generator) * torch.tensor([3, 2, 2])).long()
+            seen = torch.stack([concepts[:, 0], 2 * concepts[:, 1] + concepts[:, 2]], dim=-1)
+            return sp.Examples(picture(seen), vector(concepts), concepts)
+
+        anchors = {
+            name: sp.Anchors(picture(torch.arange(p)), torch.arange(p)) for name, p in (("left", 3), ("right", 4))
+        }
+        return sp.Data(some(20, streams("train")), anchors, {"test": some(10, streams("test"))})
+
+    report = sp.check_task(sp.Task(space, vector, data=grouped, encoder=encoder))
+    assert report.ok and report["move connected"].outcome == report["feasible"].outcome == "passed", report
+    refused = sp.check_task(sp.Task(space, vector, corrupt=sp.Corruption(0, 1, to_zero)))
+    assert failed(refused) == ["corruption"]
+
+
+# The report, and manners
+
+
+def test_the_report_reads_as_a_table_with_a_sum_at_the_end():
+    report = check(encoder=None)
+    lines = str(report).splitlines()
+    assert len(lines) == len(CHECKS) + 1 and repr(report) == str(report)
+    assert any(line.split(maxsplit=2)[:2] == ["failed", "encoder"] for line in lines)
+    assert lines[-1] == "task 'adding': 24 passed, 1 failed"
+    with pytest.raises(KeyError, match=r"no check is named 'shape'; the checks are space, settings"):
+        report["shape"]
+
+
+def test_what_is_no_task_is_refused():
+    with pytest.raises(sp.InputError, match="was given ConceptSpace, expected a softpnet"):
+        sp.check_task(SPACE)
+
+
+def test_checking_leaves_the_global_generator_alone_and_says_the_same_twice():
+    before = torch.random.get_rng_state()
+    assert str(check()) == str(check())
+    check(data=with_data(images=lambda d: torch.rand(d.train.images.shape)))
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_ctrl_c_is_no_failure_of_the_task():
+    def interrupted(streams):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check(data=interrupted)

@@ -1,0 +1,80 @@
+"""Concepts that stay wrong while labels are right are remarked upon, by the worst of them."""
+
+from pathlib import Path
+
+import torch
+
+import softpnet as sp
+from softpnet.report.remarks import remarks
+from softpnet.rules.scoring import scores
+
+SCENE = sp.ConceptSpace(
+    *(sp.Group((slot,), 2, name, value_names=[["low", "high"]]) for slot, name in enumerate(("size", "light", "speed")))
+)
+TRUE = torch.arange(100)[:, None] // torch.tensor([1, 2, 4]) % 2  # [100, 3]
+
+
+class Reads(sp.SoftPNet):
+    """Sees the concepts that it is given, whatever the images are."""
+
+    def __init__(self, task, seen):
+        super().__init__(task)
+        self.seen, self.module = seen, torch.nn.Identity()
+
+    def predict(self, images):
+        return sp.Prediction(self.seen, self.task.label(self.seen), torch.empty(0))
+
+
+def told(rule, seen, space=SCENE, true=TRUE, concepts=True):
+    """What is remarked of a model that sees this instead of what is true."""
+    task = sp.Task(space, rule)
+    examples = sp.Examples(torch.zeros(len(true), 1), rule(true), true if concepts else None)
+    model, data = Reads(task, seen), sp.Data(examples, None, {"test": examples})
+    return remarks(model, data, scores(model, data))
+
+
+def misread(share, column=2):
+    """The truth, with so many of 48 (or 50) high ones of a column read as low."""
+    seen = TRUE.clone()
+    seen[seen[:, column].nonzero().flatten()[:share], column] = 0
+    return seen
+
+
+def test_one_badly_read_group_is_named_although_the_mean_over_groups_is_fine():
+    (said,) = told(lambda c: c[..., 0] + 2 * c[..., 1], misread(28))
+    assert said.startswith(
+        "test: labels are right more often than 'speed', by 28.0 points (58 % of 'high' read as 'low')."
+    )
+    assert "When concepts stay wrong" in said
+    assert "When concepts stay wrong" in (Path(__file__).parents[2] / "docs/your-own-task.md").read_text()
+
+
+def test_what_is_read_right_most_of_the_time_is_not_remarked_upon():
+    assert told(lambda c: c[..., 0] + 2 * c[..., 1], misread(9)) == []
+    assert told(lambda c: (c * torch.tensor([4, 2, 1])).sum(-1), misread(28)) == []  # labels are as wrong
+
+
+def test_without_true_concepts_nothing_can_be_said():
+    assert told(lambda c: c[..., 0], misread(28), concepts=False) == []
+
+
+def test_a_single_group_is_called_concepts_and_an_attribute_by_its_number():
+    first_only = TRUE * torch.tensor([1, 0, 0])
+    (said,) = told(lambda c: c[..., 0], first_only, sp.ConceptSpace(slots=3, values=2))
+    assert "labels are right more often than concepts, by 32.7 points (66 % of '1' read as '0')" in said
+    two = sp.ConceptSpace(sp.Group((0,), 2, "size"), sp.Group((1,), (2, 2), "look"))
+    (said,) = told(lambda c: c[..., 0] + 2 * c[..., 1], misread(28), two)
+    assert "labels are right more often than 'look, attribute 1', by 28.0 points" in said
+
+
+def test_an_entry_of_the_label_is_held_against_the_groups_that_it_depends_on_and_no_other():
+    dark = misread(40, column=1)[:, 1]
+    seen = torch.stack([TRUE[:, 0], dark, TRUE[:, 2] * (1 - TRUE[:, 0])], dim=1)  # speed is wrong where size is high
+
+    def vector(c):
+        return torch.stack([c[..., 1], torch.maximum(c[..., 0], c[..., 2])], dim=-1)
+
+    (said,) = told(vector, seen)
+    assert said.startswith("test: entry 1 of the labels is right more often than 'speed', by 24.0 points")
+    only_light = torch.stack([TRUE[:, 0], dark, TRUE[:, 2]], dim=1)
+    assert told(vector, only_light) == [], "light is read wrong, and so is the entry that depends on it"
