@@ -39,7 +39,7 @@ def _kbest(pool: int) -> Callable[[], object]:
     generator = torch.Generator().manual_seed(0)
     task = Task(ConceptSpace(slots=18, values=3), parity)
     log_p = torch.randn(EXAMPLES, 18, 3, generator=generator).log_softmax(-1)
-    source = KBest(task, Settings(pool=pool, kept=20))
+    source = KBest(task, Settings(kbest_pool=pool, working_set=20))
     query = Query(torch.arange(EXAMPLES), torch.arange(EXAMPLES) % 2, log_p, 0, 1.0)
     return lambda: source.candidates({}, query, generator)
 

@@ -103,7 +103,7 @@ def network(race: Race, anchors: bool) -> tuple[Any, Any]:
         net.eval()
         found = torch.cat([net(part.flatten(0, 1)).argmax(-1) for part in test.images.split(256)]).view(-1, 2)
         net.train()
-        right = (found == test.concepts, task.label(found) == test.labels)
+        right = (found == test.concepts, task.rule(found) == test.labels)
         return {score: hits.float().mean().item() for score, hits in zip(SCORES, right, strict=True)}
 
     race.judge, race.since = judge, time.perf_counter()
@@ -122,14 +122,14 @@ def network(race: Race, anchors: bool) -> tuple[Any, Any]:
 def softpnet(race: Race) -> None:
     import lightning_fabric  # noqa: F401  so that its import is not timed
 
-    from softpnet import SoftPNet
+    from softpnet import Learner
 
     task, data = race.given
-    model = SoftPNet(task, epochs=race.epochs, seed=race.seed, threads=1)
+    model = Learner(task, epochs=race.epochs, seed=race.seed, threads=1)
     race.judge, race.since = lambda: model.score(*data.tests["test"]), time.perf_counter()
-    model.fit(data.train.images, data.train.labels, data.anchors)
+    model.fit(data.train.inputs, data.train.labels, data.anchors)
     race.used = time.perf_counter() - race.since
-    race.before_epochs = race.used - sum(epoch["seconds"] for epoch in model.epochs)
+    race.before_epochs = race.used - sum(epoch["seconds"] for epoch in model.history)
     race.seen = race.epochs * race.train
     race.record("_same_time")
     race.record()
@@ -160,7 +160,7 @@ def ablkit(race: Race, anchors: bool) -> None:
 
     ABLLogger.get_instance("abl", log_level="ERROR", log_file=os.devnull)
     examples = race.given[1].train
-    data = ([list(pair) for pair in examples.images], None, examples.labels.tolist())
+    data = ([list(pair) for pair in examples.inputs], None, examples.labels.tolist())
     first = tuple(part and part[:1] for part in data)  # the bridge insists on validating after every loop
     net, optimiser = network(race, anchors)
     model = SoftLabels(BasicNN(net, torch.nn.CrossEntropyLoss(), optimiser, stop_loss=None))
@@ -184,7 +184,7 @@ def ltntorch(race: Race, anchors: bool) -> None:
     for epoch in itertools.count():
         p = (1, 2, 4, 6)[min(epoch // 4, 3)]
         for ids in torch.randperm(race.train).split(32):
-            x, y = (ltn.Variable(name, examples.images[ids, i]) for i, name in enumerate("xy"))
+            x, y = (ltn.Variable(name, examples.inputs[ids, i]) for i, name in enumerate("xy"))
             x, y, n = ltn.diag(x, y, ltn.Variable("n", examples.labels[ids, None]))
             right = {"cond_vars": [d1, d2, n], "cond_fn": lambda a, b, n: a.value + b.value == n.value}
             sums = exists(digits, both(shows(read(x), d1), shows(read(y), d2)), **right, p=p)
@@ -227,7 +227,7 @@ def deepproblog(race: Race, anchors: bool) -> None:
     net, optimiser = network(race, anchors)
     model = Model(program, [Network(nn.Sequential(net, nn.Softmax(1)), "net", optimiser, batching=True)], load=False)
     model.set_engine(ExactEngine(model), cache=True)
-    model.add_tensor_source("train", {(Constant(i),): image for i, image in enumerate(examples.images.flatten(0, 1))})
+    model.add_tensor_source("train", {(Constant(i),): image for i, image in enumerate(examples.inputs.flatten(0, 1))})
     training = TrainObject(model)
     training.hooks.append((1, lambda _: race.saw(loader.batch_size)))  # the task's size is a multiple of 16
     training.train(loader, 10**6, verbose=0)

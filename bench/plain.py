@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from softpnet.task.task import LabelFunction
+from softpnet.task.task import Rule
 
 
 def prototypical_loss(encoder: nn.Module, anchors: Tensor, chosen: Tensor) -> Tensor:
@@ -33,7 +33,7 @@ def concept_log_p(encoder: nn.Module, images: Tensor, anchors: Tensor) -> Tensor
     return torch.stack([torch.log_softmax(-(slot[:, None] - prototypes).square().sum(-1), -1) for slot in slots], dim=1)
 
 
-def kl_loss(log_p: Tensor, labels: Tensor, rows: Tensor, label: LabelFunction, gamma: float, best: bool) -> Tensor:
+def kl_loss(log_p: Tensor, labels: Tensor, rows: Tensor, label: Rule, gamma: float, best: bool) -> Tensor:
     """One example after the other: its feasible rows, their scores and weights, the target, the divergence."""
     total = log_p.new_zeros(())
     for b in range(len(labels)):

@@ -29,9 +29,9 @@ def steps(name: str) -> tuple[Iterator[Progress], int, int]:
     streams = Streams(0)
     data = task.data(streams)  # type: ignore[misc]
     settings = task.settings.override(epochs=10**6, warmup_steps=0)
-    anchors = arrange_anchors(task.space, data.anchors, data.train.images.shape[2:])
+    anchors = arrange_anchors(task.space, data.anchors, data.train.inputs.shape[2:])
     method = methods.find("softpnet")(task, settings, anchors)
-    channels = data.train.images.shape[2]
+    channels = data.train.inputs.shape[2]
     module = method.module({"concept": Conv4(channels)})
     fabric = Fabric(accelerator="cpu", devices=1)
     images = settings.batch_size * task.space.slots + (settings.copies + 1) * len(anchors[0])

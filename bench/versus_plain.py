@@ -24,16 +24,16 @@ def plain_steps(count: int, warm_up: int = 1) -> float:
     encoder = plain.PlainConv4(1).train()
     optimiser = torch.optim.Adam(encoder.parameters(), lr=1e-3)
     generator = torch.Generator().manual_seed(0)
-    images, labels, rows = data.train.images[:64], data.train.labels[:64], task.space.all()
+    images, labels, rows = data.train.inputs[:64], data.train.labels[:64], task.space.all()
     seconds = []
     for _ in range(warm_up + count):
         began = time.perf_counter()
-        originals = data.anchors.images  # type: ignore[union-attr]
+        originals = data.anchors.inputs  # type: ignore[union-attr]
         anchors = torch.stack([originals, *(augment(originals, 0.0, generator) for _ in range(3))])
         chosen = torch.randint(4, (50, 10), generator=generator)
         log_p = plain.concept_log_p(encoder, images, anchors)
         loss = plain.prototypical_loss(encoder, anchors, chosen)
-        loss = loss + 5.0 * plain.kl_loss(log_p, labels, rows, task.label, 1.0, best=True)
+        loss = loss + 5.0 * plain.kl_loss(log_p, labels, rows, task.rule, 1.0, best=True)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

@@ -20,7 +20,7 @@ WIDTH = 100
 PARTS: dict[str, dict[str, list[str]]] = {
     "Describing a task": {"Task": [], "ConceptSpace": ["contains", "all"], "Group": [], "Rows": [], "Corruption": []},
     "Functions that you may bring": {
-        "task.LabelFunction": [],
+        "task.Rule": [],
         "task.Move": [],
         "task.LabelLogProb": [],
         "checks.Encoder": [],
@@ -36,7 +36,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "training.streams.Streams": [],
     },
     "Training and reading": {
-        "SoftPNet": ["fit", "predict", "score", "embed", "prototypes", "save", "load", "config"],
+        "Learner": ["fit", "predict", "score", "embed", "prototypes", "save", "load", "config"],
         "Prediction": [],
     },
     "Settings": {"Settings": ["override"], "settings.Hardware": []},

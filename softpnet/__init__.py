@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from softpnet.checks.check_task import check_task
     from softpnet.errors import InputError, SoftPNetError, TaskError, TrainingError
-    from softpnet.learner import Prediction, SoftPNet
+    from softpnet.learner import Learner, Prediction
     from softpnet.task.concepts import ConceptSpace, Group
     from softpnet.task.data import Anchors, Data, Examples
     from softpnet.task.settings import Settings
@@ -35,7 +35,7 @@ _HOME = {
     "Examples": "task.data",
     "Data": "task.data",
     "Settings": "task.settings",
-    "SoftPNet": "learner",
+    "Learner": "learner",
     "Prediction": "learner",
     "check_task": "checks.check_task",
     "SoftPNetError": "errors",
@@ -52,10 +52,10 @@ __all__ = [
     "Examples",
     "Group",
     "InputError",
+    "Learner",
     "Prediction",
     "Rows",
     "Settings",
-    "SoftPNet",
     "SoftPNetError",
     "Task",
     "TaskError",

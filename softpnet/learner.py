@@ -1,4 +1,4 @@
-"""SoftPNet: the estimator that users hold."""
+"""Learner: the estimator that users hold."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from softpnet.networks.reader import Reader
 from softpnet.rules.function import check_rule
 from softpnet.storage import refuse_code, to_json
 from softpnet.task.data import Anchors
-from softpnet.task.inputs import arrange_anchors, check_concepts, check_images, check_labels
+from softpnet.task.inputs import arrange_anchors, check_concepts, check_inputs, check_labels
 from softpnet.task.settings import Hardware, whole_number
 from softpnet.task.task import Task
 from softpnet.training import environment
@@ -38,22 +38,22 @@ from softpnet.training.processes import launched
 from softpnet.training.streams import Streams, borrowed_global_generator
 from softpnet.training.threads import limited_threads
 
-Watch = Callable[["SoftPNet", Mapping[str, Tensor]], Mapping[str, float]]
+Watch = Callable[["Learner", Mapping[str, Tensor]], Mapping[str, float]]
 """Looks at a training between two epochs: the model as it would be if training ended there, and the method's state."""
 
 IMAGES_AT_ONCE = 512
-"""Inference reads about so many images per pass."""
+"""Inference reads about so many inputs per pass."""
 
 
 class Prediction(NamedTuple):
     """What was read in every example."""
 
     concepts: Tensor  # [N, k]
-    label: Tensor  # [N] or [N, m], the rule applied to the concepts
+    labels: Tensor  # [N] or [N, m], the rule applied to the concepts
     probabilities: Tensor  # [N, k, h]
 
 
-class SoftPNet:
+class Learner:
     """Learns the concepts behind labels from a rule and one labelled image per concept.
 
     Args:
@@ -83,16 +83,16 @@ class SoftPNet:
                 )
         self.settings = task.settings.override(**settings | fixed)
         self.module: Reader | None = None
-        self.image_shape: torch.Size | None = None
+        self.input_shape: torch.Size | None = None
         self.anchors: list[Tensor] = []
-        self.epochs: list[dict[str, float]] = []
+        self.history: list[dict[str, float]] = []
         self.interrupted = False
         self.is_main_process = True
         self.columns = self._method_class.columns
 
     def fit(
         self,
-        images: Tensor,
+        inputs: Tensor,
         labels: Tensor,
         anchors: Anchors | Mapping[str, Anchors],
         *,
@@ -103,8 +103,8 @@ class SoftPNet:
         checkpoint_seconds: float | None = 60.0,
         progress: Callable[[Progress], None] | None = None,
         watch: Watch | None = None,
-    ) -> SoftPNet:
-        """Train on images `[N, n, C, H, W]`, labels `[N]` or `[N, m]` and one anchor per concept.
+    ) -> Learner:
+        """Train on inputs `[N, n, C, H, W]`, labels `[N]` or `[N, m]` and one anchor per concept.
 
         Args:
             concepts: the true concepts `[N, k]`, for methods that train on them; no other method gets to see them.
@@ -120,26 +120,26 @@ class SoftPNet:
         and then the process exits with code 143.
         """
         check_rule(self.task)
-        check_images(images, self.task.space)
-        check_labels(labels, len(images), self.task)
+        check_inputs(inputs, self.task.space)
+        check_labels(labels, len(inputs), self.task)
         check_checkpoint_times(checkpoint_steps, checkpoint_seconds)
         truth: list[Tensor] = []
         if self._method_class.needs_concepts:
-            check_concepts(concepts, len(images), self.task.space, self.method)
+            check_concepts(concepts, len(inputs), self.task.space, self.method)
             assert concepts is not None
             truth = [concepts.long()]
-        self.anchors = arrange_anchors(self.task.space, anchors, images.shape[2:])
-        self.image_shape = images.shape[2:]
+        self.anchors = arrange_anchors(self.task.space, anchors, inputs.shape[2:])
+        self.input_shape = inputs.shape[2:]
         streams = Streams(self.seed)
         with borrowed_global_generator(streams("init")):
-            encoders = make_encoders(self.task.space, self._encoder(), self.image_shape)
+            encoders = make_encoders(self.task.space, self._encoder(), self.input_shape)
         fabric = launched(self.hardware, self._method_class.idle_parts)
         self.is_main_process = fabric.is_global_zero
         method = self._method_class(self.task, self.settings, [a.to(fabric.device) for a in self.anchors])
         self.module = None
         with borrowed_global_generator(streams("init")):
             module = method.module(encoders)
-        training = Training(method, module, images, labels, self.settings, streams, fabric, *truth)
+        training = Training(method, module, inputs, labels, self.settings, streams, fabric, *truth)
         keep_large_blocks()
         with contextlib.ExitStack() as stack:
             # A user's encoder may draw from the global generator while training, as dropout does.
@@ -151,7 +151,7 @@ class SoftPNet:
             folder, checkpoints, finished = None, None, False
             if run is not None:
                 folder = stack.enter_context(runs.opened(Path(run), fabric))
-                given = [images, labels, *truth, *self.anchors]
+                given = [inputs, labels, *truth, *self.anchors]
                 config = self.config() | {"data": runs.fingerprint(given), "rule": runs.rule_fingerprint(self.task)}
                 finished = runs.begin(folder, config, resume, fabric)
                 checkpoints = Checkpoints(folder, training, checkpoint_steps, checkpoint_seconds)
@@ -163,7 +163,7 @@ class SoftPNet:
                 watched = None if watch is None else functools.partial(self._watched, training, module, watch)
                 finished = runs.follow(training, progress or (lambda step: None), checkpoints, stop, watched)
                 self.module = _finished(method, module)
-                self.epochs, self.interrupted = training.records, not finished
+                self.history, self.interrupted = training.records, not finished
                 if folder is not None and fabric.is_global_zero:
                     self._write_weights(folder)
         if stop.signal == signal.SIGTERM:
@@ -173,22 +173,22 @@ class SoftPNet:
         return self
 
     @torch.inference_mode()
-    def predict(self, images: Tensor) -> Prediction:
+    def predict(self, inputs: Tensor) -> Prediction:
         """Concepts by arg-max, the label by the rule, and every concept's probabilities."""
-        log_p = torch.cat([self._fitted().log_p(part) for part in self._parts(images)])
+        log_p = torch.cat([self._fitted().log_p(part) for part in self._parts(inputs)])
         concepts = log_p.argmax(-1)
-        return Prediction(concepts, self.task.label(concepts), log_p.exp())
+        return Prediction(concepts, self.task.rule(concepts), log_p.exp())
 
-    def score(self, images: Tensor, labels: Tensor, concepts: Tensor | None = None) -> dict[str, float]:
+    def score(self, inputs: Tensor, labels: Tensor, concepts: Tensor | None = None) -> dict[str, float]:
         """Accuracy and F1 of labels and, where the true concepts `[N, k]` are given, of concepts.
 
         Several groups or attributes, and several entries of a label vector, also have their own accuracies:
         "concept_accuracy/speed", "concept_accuracy/attribute 0", "label_accuracy/entry 0".
         """
         self._fitted()
-        check_labels(labels, len(images), self.task)
-        found = self.predict(images)
-        scores = label_metrics(found.label, labels)
+        check_labels(labels, len(inputs), self.task)
+        found = self.predict(inputs)
+        scores = label_metrics(found.labels, labels)
         if concepts is not None:
             if concepts.shape != found.concepts.shape:
                 raise InputError(f"concepts have shape {list(concepts.shape)}, expected {list(found.concepts.shape)}")
@@ -197,9 +197,9 @@ class SoftPNet:
         return scores
 
     @torch.inference_mode()
-    def embed(self, images: Tensor) -> list[Tensor]:
+    def embed(self, inputs: Tensor) -> list[Tensor]:
         """Embeddings of the slots of each group, `[N, n_g, D]`."""
-        parts = [self._fitted().embed(part) for part in self._parts(images)]
+        parts = [self._fitted().embed(part) for part in self._parts(inputs)]
         return [torch.cat(group) for group in zip(*parts, strict=True)]
 
     def prototypes(self) -> list[Tensor]:
@@ -218,7 +218,7 @@ class SoftPNet:
     @classmethod
     def load(
         cls, folder: str | Path, *, task: Task | None = None, encoder: Encoder | None = None, origin: str | None = None
-    ) -> SoftPNet:
+    ) -> Learner:
         """Read what `save` or a run wrote. A task that is not built in, or an encoder, must be handed in again:
         `origin` is the task's file. Nothing that the folder names is ever run."""
         refuse_code(Path(folder))
@@ -230,7 +230,7 @@ class SoftPNet:
             model = cls(task, encoder=encoder, **made)
         except TypeError as error:
             raise InputError(f"{stored.path / CONFIG} is damaged: {error}") from error
-        model.image_shape = torch.Size(config["image_shape"])
+        model.input_shape = torch.Size(config["input_shape"])
         return model._read_weights(stored)
 
     def _watched(self, training: Training, module: Reader, watch: Watch) -> Mapping[str, float]:
@@ -238,25 +238,25 @@ class SoftPNet:
         now, device = copy.copy(self), training.fabric.device
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             now.module = _finished(training.method, copy.deepcopy(module))
-            now.epochs = [*training.records]
+            now.history = [*training.records]
             return watch(now, training.state)
 
     def _write_weights(self, folder: RunFolder) -> None:
         stored = StoredModel(self._fitted().state_dict(), self.anchors, not self.interrupted)
         write_model(folder, self.task.space, stored)
 
-    def _read_weights(self, folder: RunFolder) -> SoftPNet:
+    def _read_weights(self, folder: RunFolder) -> Learner:
         """Take the trained module and its anchors from the folder; itself."""
-        assert self.image_shape is not None
-        stored = read_model(folder, self.task.space, self.image_shape)
+        assert self.input_shape is not None
+        stored = read_model(folder, self.task.space, self.input_shape)
         self.anchors, self.interrupted = stored.anchors, not stored.finished
         with borrowed_global_generator(Streams(0)("init")):
-            encoders = make_encoders(self.task.space, self._encoder(), self.image_shape)
+            encoders = make_encoders(self.task.space, self._encoder(), self.input_shape)
             method = self._method_class(self.task, self.settings, self.anchors)
             self.module = method.module(encoders).eval()
         method.finish(self.module)  # makes the places that the stored prototypes go to
         put_weights(self.module, stored, folder)
-        self.epochs = runs.read_epochs(folder)
+        self.history = runs.read_epochs(folder)
         return self
 
     def config(self) -> dict[str, Any]:
@@ -268,7 +268,7 @@ class SoftPNet:
             "seed": self.seed,
             "settings": dataclasses.asdict(self.settings),
             "hardware": dataclasses.asdict(self.hardware),
-            "image_shape": list(self.image_shape or ()),
+            "input_shape": list(self.input_shape or ()),
             "versions": environment.versions(),
             "machine": environment.machine(),
         }
@@ -279,18 +279,18 @@ class SoftPNet:
 
     def _fitted(self) -> Reader:
         if self.module is None:
-            raise InputError("this SoftPNet is not trained yet; call fit(images, labels, anchors) first")
+            raise InputError("this Learner is not trained yet; call fit(inputs, labels, anchors) first")
         return self.module
 
-    def _parts(self, images: Tensor) -> tuple[Tensor, ...]:
+    def _parts(self, inputs: Tensor) -> tuple[Tensor, ...]:
         self._fitted()
-        check_images(images, self.task.space)
-        if images.shape[2:] != self.image_shape:
+        check_inputs(inputs, self.task.space)
+        if inputs.shape[2:] != self.input_shape:
             raise InputError(
-                f"images have size {list(images.shape[2:])}, expected {list(self.image_shape or ())} as in training; "
+                f"inputs have size {list(inputs.shape[2:])}, expected {list(self.input_shape or ())} as in training; "
                 "resize them"
             )
-        return images.split(max(1, IMAGES_AT_ONCE // self.task.space.slots))
+        return inputs.split(max(1, IMAGES_AT_ONCE // self.task.space.slots))
 
 
 def _finished(method: Method, module: Reader) -> Reader:

@@ -13,8 +13,8 @@ from softpnet import (
     Corruption,
     Group,
     InputError,
+    Learner,
     Rows,
-    SoftPNet,
     SoftPNetError,
     Task,
     TaskError,
@@ -36,17 +36,17 @@ class Small(nn.Module):
         self.net = nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(16 * channels, 4))
         self.forwards = forwards
 
-    def forward(self, images):
+    def forward(self, inputs):
         if self.training and self.forwards is not None:
-            self.forwards.append(len(images))
-        return self.net(images)
+            self.forwards.append(len(inputs))
+        return self.net(inputs)
 
 
 class BrokenBy(Small):
     """NaN for every image that is brighter than 5."""
 
-    def forward(self, images):
-        return super().forward(images) * torch.where(images.amax((1, 2, 3)) > 5, torch.nan, 1.0)[:, None]
+    def forward(self, inputs):
+        return super().forward(inputs) * torch.where(inputs.amax((1, 2, 3)) > 5, torch.nan, 1.0)[:, None]
 
 
 def add(c):
@@ -54,7 +54,7 @@ def add(c):
 
 
 def picture(values):
-    """Values `[...]` -> images `[..., 1, 16, 16]`: four bright rows at a place that depends on the value."""
+    """Values `[...]` -> inputs `[..., 1, 16, 16]`: four bright rows at a place that depends on the value."""
     bright = torch.arange(16)[:, None] // 4 == values[..., None, None, None]  # [..., 1, 16, 1]
     return bright.float().expand(*bright.shape[:-1], 16).clone()
 
@@ -74,19 +74,19 @@ def in_order(*parts):
     return "(?s)" + ".*".join(map(re.escape, parts))
 
 
-def assert_refused(*parts, error=InputError, task=None, images=IMAGES, labels=LABELS, anchors=ANCHORS, **settings):
+def assert_refused(*parts, error=InputError, task=None, inputs=IMAGES, labels=LABELS, anchors=ANCHORS, **settings):
     """`fit` raises `error`, which says the parts in order, before anything is trained."""
     assert issubclass(error, SoftPNetError)
     forwards, steps = [], []
     settings = {**QUICK, "encoder": lambda channels: Small(channels, forwards), **settings}
     with pytest.raises(error, match=in_order(*parts)):
-        SoftPNet(task or adding(), **settings).fit(images, labels, anchors, progress=steps.append)
+        Learner(task or adding(), **settings).fit(inputs, labels, anchors, progress=steps.append)
     assert not forwards and not steps, "training had begun"
 
 
 def test_the_input_that_the_refusals_start_from_is_fine():
     forwards = []
-    SoftPNet(adding(), encoder=lambda channels: Small(channels, forwards), **QUICK).fit(IMAGES, LABELS, ANCHORS)
+    Learner(adding(), encoder=lambda channels: Small(channels, forwards), **QUICK).fit(IMAGES, LABELS, ANCHORS)
     assert forwards, "the spy that the refusals rely on sees no training"
 
 
@@ -104,7 +104,7 @@ def test_a_label_that_no_assignment_gives_is_named_with_its_examples(candidates)
         "'adding'",
         "correct the labels or the rule",
         labels=labels,
-        candidates=candidates,
+        targets=candidates,
     )
 
 
@@ -112,14 +112,14 @@ def test_a_label_that_no_assignment_gives_is_named_with_its_examples(candidates)
 def test_a_label_vector_that_no_assignment_gives_is_named_with_its_examples(candidates):
     vectors = torch.stack([LABELS, CONCEPTS[:, 0]], dim=-1)
     vectors[5] = torch.tensor([0, 2])
-    task = adding(label=lambda c: torch.stack([c.sum(-1), c[..., 0]], dim=-1))
+    task = adding(rule=lambda c: torch.stack([c.sum(-1), c[..., 0]], dim=-1))
     assert_refused(
         "label [0, 2]",
         "example ids 5)",
         "empty feasible set",
         task=task,
         labels=vectors,
-        candidates=candidates,
+        targets=candidates,
     )
 
 
@@ -129,17 +129,17 @@ def test_many_examples_with_an_infeasible_label_are_cut_short():
 
 def test_a_label_function_that_returns_floats_is_refused():
     assert_refused(
-        "label function of task 'adding'",
+        "rule of task 'adding'",
         "torch.float32",
         "expected an integer tensor",
         ".long()",
         error=TaskError,
-        task=adding(label=lambda c: c.float().sum(-1)),
+        task=adding(rule=lambda c: c.float().sum(-1)),
     )
 
 
 def test_a_label_function_that_returns_no_tensor_is_refused():
-    assert_refused("returns list", "expected an integer tensor", error=TaskError, task=adding(label=lambda c: [1]))
+    assert_refused("returns list", "expected an integer tensor", error=TaskError, task=adding(rule=lambda c: [1]))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_label_function_that_returns_the_wrong_shape_is_refused(label, shape):
         "expected [64] or [64, m]",
         "c[..., i]",
         error=TaskError,
-        task=adding(label=label),
+        task=adding(rule=label),
     )
 
 
@@ -166,9 +166,7 @@ def test_a_label_function_that_returns_the_wrong_shape_is_refused(label, shape):
     ],
 )
 def test_a_label_function_that_is_not_vectorised_over_leading_dimensions_is_refused(label):
-    assert_refused(
-        "label function of task 'adding'", "[8, 8, k]", "c[..., i]", error=TaskError, task=adding(label=label)
-    )
+    assert_refused("rule of task 'adding'", "[8, 8, k]", "c[..., i]", error=TaskError, task=adding(rule=label))
 
 
 def test_a_label_function_that_fails_on_a_batch_is_refused():
@@ -180,7 +178,7 @@ def test_a_label_function_that_fails_on_a_batch_is_refused():
         "whole batch",
         "c[..., 0] + c[..., 1]",
         error=TaskError,
-        task=adding(label=label),
+        task=adding(rule=label),
     )
 
 
@@ -191,7 +189,7 @@ def test_a_label_function_that_differs_between_two_calls_is_refused():
         calls.append(c)
         return add(c) + len(calls)
 
-    assert_refused("differs between two calls", "fixed function", error=TaskError, task=adding(label=label))
+    assert_refused("differs between two calls", "fixed function", error=TaskError, task=adding(rule=label))
 
 
 def test_a_label_function_that_writes_into_its_input_is_refused():
@@ -199,7 +197,7 @@ def test_a_label_function_that_writes_into_its_input_is_refused():
         c[..., 0] += c[..., 1]
         return c[..., 0].clone()
 
-    assert_refused("writes into its input", "afterwards", "c.clone()", error=TaskError, task=adding(label=label))
+    assert_refused("writes into its input", "afterwards", "c.clone()", error=TaskError, task=adding(rule=label))
 
 
 def test_float_labels_are_refused():
@@ -218,21 +216,21 @@ def test_another_number_of_labels_than_examples_is_refused():
 
 @pytest.mark.parametrize("candidates", ["cache", "kbest", "auto"])
 def test_label_vectors_for_a_rule_that_gives_numbers_are_refused(candidates):
-    assert_refused("labels have shape [16, 1]", "the rule gives [N]", labels=LABELS[:, None], candidates=candidates)
+    assert_refused("labels have shape [16, 1]", "the rule gives [N]", labels=LABELS[:, None], targets=candidates)
 
 
 def test_label_vectors_for_a_rule_that_gives_numbers_are_refused_where_nothing_is_listed():
     """k-best on a space too large to enumerate has no list of labels to compare with."""
     space = ConceptSpace(slots=13, values=3)
     task = adding(space=space)
-    images = picture(CONCEPTS[:, :1].expand(-1, 13))
+    inputs = picture(CONCEPTS[:, :1].expand(-1, 13))
     assert_refused(
         "labels have shape [16, 1]",
         "the rule gives",
         task=task,
-        images=images,
+        inputs=inputs,
         labels=LABELS[:, None],
-        candidates="kbest",
+        targets="kbest",
     )
 
 
@@ -258,11 +256,11 @@ def test_rows_whose_stored_label_is_not_the_rule_s_are_refused():
 
 @pytest.mark.parametrize("candidates", ["cache", "auto"])
 def test_a_cache_file_written_under_another_rule_is_refused(tmp_path, candidates):
-    multiplying = adding(label=lambda c: c[..., 0] * c[..., 1])
+    multiplying = adding(rule=lambda c: c[..., 0] * c[..., 1])
     Cache.of(multiplying, torch.Generator().manual_seed(0)).save(tmp_path / "rows.safetensors")
     stored = read_rows(tmp_path / "rows.safetensors")
-    SoftPNet(adding(label=multiplying.label, rows=lambda g: stored), encoder=Small, candidates=candidates, **QUICK).fit(
-        IMAGES, multiplying.label(CONCEPTS), ANCHORS
+    Learner(adding(rule=multiplying.rule, rows=lambda g: stored), encoder=Small, targets=candidates, **QUICK).fit(
+        IMAGES, multiplying.rule(CONCEPTS), ANCHORS
     )
     assert_refused(
         "cached row",
@@ -271,7 +269,7 @@ def test_a_cache_file_written_under_another_rule_is_refused(tmp_path, candidates
         "make the cache again with this rule",
         error=TaskError,
         task=adding(rows=lambda g: stored),
-        candidates=candidates,
+        targets=candidates,
     )
 
 
@@ -344,19 +342,19 @@ def test_a_space_too_large_to_enumerate_without_rows_says_to_use_kbest():
         "too many",
         "1,000,000",
         "rows=...",
-        "candidates='kbest'",
+        "targets='kbest'",
         error=TaskError,
-        task=adding(space=space, label=lambda c: c.sum(-1)),
-        images=picture(CONCEPTS[:, :1].expand(-1, 13)),
+        task=adding(space=space, rule=lambda c: c.sum(-1)),
+        inputs=picture(CONCEPTS[:, :1].expand(-1, 13)),
         labels=13 * CONCEPTS[:, 0],
-        candidates="cache",
+        targets="cache",
     )
 
 
 def test_kbest_needs_no_rows_where_the_space_is_too_large():
-    task = adding(space=ConceptSpace(slots=13, values=3), label=lambda c: c.sum(-1))
-    model = SoftPNet(task, encoder=Small, candidates="kbest", pool=8, **QUICK)
-    assert model.fit(picture(CONCEPTS[:, :1].expand(-1, 13)), 13 * CONCEPTS[:, 0], ANCHORS).epochs[0]["found"] >= 0
+    task = adding(space=ConceptSpace(slots=13, values=3), rule=lambda c: c.sum(-1))
+    model = Learner(task, encoder=Small, targets="kbest", kbest_pool=8, **QUICK)
+    assert model.fit(picture(CONCEPTS[:, :1].expand(-1, 13)), 13 * CONCEPTS[:, 0], ANCHORS).history[0]["found"] >= 0
 
 
 # Anchors
@@ -366,7 +364,7 @@ def test_a_missing_anchor_is_named():
     assert_refused(
         "'concept' has no anchor for '1'",
         "expected one labelled image per concept",
-        anchors=Anchors(ANCHORS.images[[0, 2]], torch.tensor([0, 2])),
+        anchors=Anchors(ANCHORS.inputs[[0, 2]], torch.tensor([0, 2])),
     )
 
 
@@ -377,7 +375,7 @@ def test_two_anchors_of_one_concept_are_named():
         "both show concept '2'",
         "expected exactly one anchor per concept",
         "drop one",
-        anchors=Anchors(ANCHORS.images, torch.tensor([0, 2, 2])),
+        anchors=Anchors(ANCHORS.inputs, torch.tensor([0, 2, 2])),
     )
 
 
@@ -390,13 +388,13 @@ def test_an_anchor_of_a_concept_outside_the_space_is_named(concept):
         "expected one of its 3 primitives",
         "'0'",
         "'2'",
-        anchors=Anchors(ANCHORS.images, torch.tensor([0, 1, concept])),
+        anchors=Anchors(ANCHORS.inputs, torch.tensor([0, 1, concept])),
     )
 
 
 @pytest.mark.parametrize("concepts", [[[0, 0], [0, 1], [1, 0], [0, 2]], [0, 1, 2, 4], [0, 1, 2, -1], [0, 1, 2, 2.5]])
 def test_an_anchor_outside_a_space_of_two_attributes_is_named(concepts):
-    task = adding(space=ConceptSpace(slots=1, values=(2, 2)), label=lambda c: c.sum(-1))
+    task = adding(space=ConceptSpace(slots=1, values=(2, 2)), rule=lambda c: c.sum(-1))
     assert_refused(
         "anchor 3 of group 'concept'",
         "outside the space",
@@ -404,22 +402,22 @@ def test_an_anchor_outside_a_space_of_two_attributes_is_named(concepts):
         "'0 0'",
         "'1 1'",
         task=task,
-        images=IMAGES[:, :1],
+        inputs=IMAGES[:, :1],
         labels=LABELS.clamp_max(2),
         anchors=Anchors(picture(torch.arange(4)), torch.tensor(concepts)),
     )
 
 
 def test_an_anchor_of_a_fractional_concept_is_named():
-    assert_refused("anchor 1", "1.5", "outside the space", anchors=Anchors(ANCHORS.images, torch.tensor([0, 1.5, 2])))
+    assert_refused("anchor 1", "1.5", "outside the space", anchors=Anchors(ANCHORS.inputs, torch.tensor([0, 1.5, 2])))
 
 
 def test_another_number_of_anchor_concepts_than_images_is_refused():
-    assert_refused("3 anchor images but 2 anchor concepts", anchors=Anchors(ANCHORS.images, torch.arange(2)))
+    assert_refused("3 anchor inputs but 2 anchor concepts", anchors=Anchors(ANCHORS.inputs, torch.arange(2)))
 
 
 def test_anchor_images_without_their_concepts_are_refused():
-    assert_refused("anchors", "expected", "Anchors(images, concepts)", anchors=ANCHORS.images)
+    assert_refused("anchors", "expected", "Anchors(inputs, concepts)", anchors=ANCHORS.inputs)
 
 
 def test_anchors_of_other_groups_are_refused():
@@ -434,25 +432,25 @@ def test_anchors_of_several_groups_must_come_by_name():
 
 def test_anchor_images_of_another_size_are_refused():
     anchors = Anchors(torch.zeros(3, 1, 8, 8), torch.arange(3))
-    assert_refused("anchor images of group 'concept'", "[1, 8, 8]", "the images have [1, 16, 16]", anchors=anchors)
+    assert_refused("anchors of group 'concept'", "[1, 8, 8]", "the inputs have [1, 16, 16]", anchors=anchors)
 
 
 def test_anchor_images_of_the_wrong_rank_or_type_are_refused():
-    flat = Anchors(ANCHORS.images[:, 0], ANCHORS.concepts)
-    assert_refused("anchor images", "rank 3", "expected [P, C, H, W]", anchors=flat)
-    double = Anchors(ANCHORS.images.double(), ANCHORS.concepts)
-    assert_refused("anchor images", "torch.float64", "expected torch.float32", anchors=double)
+    flat = Anchors(ANCHORS.inputs[:, 0], ANCHORS.concepts)
+    assert_refused("anchors of group", "rank 3", "expected [P, C, H, W]", anchors=flat)
+    double = Anchors(ANCHORS.inputs.double(), ANCHORS.concepts)
+    assert_refused("anchors of group", "torch.float64", "expected torch.float32", anchors=double)
 
 
 def test_nan_in_an_anchor_is_named():
-    images = ANCHORS.images.clone()
-    images[2, 0, 3, 4] = torch.nan
+    inputs = ANCHORS.inputs.clone()
+    inputs[2, 0, 3, 4] = torch.nan
     assert_refused(
-        "anchor images of group 'concept'",
+        "anchors of group 'concept'",
         "NaN",
         "1 of them",
         "number 2",
-        anchors=Anchors(images, torch.arange(3)),
+        anchors=Anchors(inputs, torch.arange(3)),
     )
 
 
@@ -461,40 +459,40 @@ def test_nan_in_an_anchor_is_named():
 
 def test_images_of_the_wrong_rank_are_refused():
     assert_refused(
-        "images have rank 4", "[16, 1, 16, 16]", "expected [N, n, C, H, W]", "unsqueeze", images=IMAGES[:, 0]
+        "inputs have rank 4", "[16, 1, 16, 16]", "expected [N, n, C, H, W]", "unsqueeze", inputs=IMAGES[:, 0]
     )
 
 
 @pytest.mark.parametrize(
-    "images, found, fix",
+    "inputs, found, fix",
     [
-        (lambda: (IMAGES * 255).byte(), "torch.uint8", "images.float() / 255"),
-        (lambda: IMAGES.double(), "torch.float64", "images.float()"),
-        (lambda: IMAGES.half(), "torch.float16", "images.float()"),
+        (lambda: (IMAGES * 255).byte(), "torch.uint8", "inputs.float() / 255"),
+        (lambda: IMAGES.double(), "torch.float64", "inputs.float()"),
+        (lambda: IMAGES.half(), "torch.float16", "inputs.float()"),
         (lambda: IMAGES.numpy(), "ndarray", "torch.as_tensor"),
     ],
     ids=["uint8", "float64", "float16", "numpy"],
 )
-def test_images_of_the_wrong_type_are_refused(images, found, fix):
-    assert_refused(f"images are {found}", "expected", "float32", fix, images=images())
+def test_images_of_the_wrong_type_are_refused(inputs, found, fix):
+    assert_refused(f"inputs are {found}", "expected", "float32", fix, inputs=inputs())
 
 
 def test_no_images_are_refused():
-    assert_refused("images are empty", "expected at least one", images=IMAGES[:0], labels=LABELS[:0])
+    assert_refused("inputs are empty", "expected at least one", inputs=IMAGES[:0], labels=LABELS[:0])
 
 
 @pytest.mark.parametrize("slots", [1, 3])
 def test_another_number_of_slots_is_refused(slots):
-    images = IMAGES[:, [0, 1, 0][:slots]]
-    assert_refused(f"images have {slots} slots", "2", "space", "one image per slot", images=images)
+    inputs = IMAGES[:, [0, 1, 0][:slots]]
+    assert_refused(f"inputs have {slots} slots", "2", "space", "one image per slot", inputs=inputs)
 
 
 def test_images_too_small_for_the_encoder_are_refused():
     assert_refused(
         "1x8x8",
         "do not fit the encoder of group 'concept'",
-        "resize the images or pass an encoder",
-        images=torch.zeros(16, 2, 1, 8, 8),
+        "resize the inputs or pass an encoder",
+        inputs=torch.zeros(16, 2, 1, 8, 8),
         anchors=Anchors(torch.zeros(3, 1, 8, 8), torch.arange(3)),
         encoder=None,
     )
@@ -525,16 +523,16 @@ def test_encoders_by_name_that_leave_one_out_are_refused():
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_pixels_that_are_no_numbers_are_named(value):
-    images = IMAGES.clone()
-    images[5, 1, 0, 3, 3] = images[9, 0, 0, 0, 0] = value
-    assert_refused("images hold NaN or infinite pixels", "2 of them", "number 5", "clean or drop", images=images)
+    inputs = IMAGES.clone()
+    inputs[5, 1, 0, 3, 3] = inputs[9, 0, 0, 0, 0] = value
+    assert_refused("inputs hold NaN or infinite pixels", "2 of them", "number 5", "clean or drop", inputs=inputs)
 
 
 # Settings and names
 
 
 @pytest.mark.parametrize(
-    "name", ["kept", "pool", "epochs", "batch_size", "episodes", "draw_factor", "walk_every", "walk_steps"]
+    "name", ["working_set", "kbest_pool", "epochs", "batch_size", "episodes", "draw_factor", "walk_every", "walk_steps"]
 )
 @pytest.mark.parametrize("value", [0, -1])
 def test_counts_below_one_are_refused(name, value):
@@ -551,7 +549,7 @@ def test_rates_and_temperatures_must_be_above_zero(name, value):
     assert_refused(f"setting {name} is {value}", "expected above 0", **{name: value})
 
 
-@pytest.mark.parametrize("name", ["learning_rate", "gamma", "weight"])
+@pytest.mark.parametrize("name", ["learning_rate", "gamma", "rule_weight"])
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 1e38])
 def test_numbers_must_be_finite_in_single_precision_too(name, value):
     assert_refused(f"setting {name} is {value}", "expected a finite number, of a size up to 1e+30", **{name: value})
@@ -562,9 +560,9 @@ def test_a_word_is_no_switch():
 
 
 def test_a_seed_is_a_whole_number_of_any_library():
-    assert SoftPNet(adding(), seed=numpy.int64(3)).seed == 3
+    assert Learner(adding(), seed=numpy.int64(3)).seed == 3
     with pytest.raises(InputError, match=r"seed is 0\.5, expected a whole number"):
-        SoftPNet(adding(), seed=0.5)
+        Learner(adding(), seed=0.5)
 
 
 def test_an_encoder_that_could_not_be_saved_is_refused_before_training():
@@ -577,7 +575,7 @@ def test_an_encoder_that_could_not_be_saved_is_refused_before_training():
 
 
 @pytest.mark.parametrize(
-    "name", ["halve_every", "warmup_steps", "weight_delay", "weight_ramp", "weight", "weight_decay"]
+    "name", ["halve_every", "warmup_steps", "rule_delay", "rule_ramp", "rule_weight", "weight_decay"]
 )
 def test_delays_and_weights_must_not_be_negative(name):
     assert_refused(f"setting {name} is -1", "expected 0 or more", **{name: -1})
@@ -585,16 +583,16 @@ def test_delays_and_weights_must_not_be_negative(name):
 
 @pytest.mark.parametrize("value", ["3", 2.5])
 def test_a_count_that_is_no_whole_number_is_refused(value):
-    assert_refused(f"setting kept is {value!r}", "expected", "whole number", kept=value)
+    assert_refused(f"setting kept is {value!r}", "expected", "whole number", working_set=value)
 
 
 def test_unknown_candidates_and_targets_list_the_valid_ones():
-    assert_refused("setting candidates is 'solver'", "expected one of cache, kbest, auto", candidates="solver")
+    assert_refused("setting candidates is 'solver'", "expected one of cache, kbest, auto", targets="solver")
     assert_refused("setting target is 'hard'", "expected one of soft, best", target="hard")
 
 
 def test_an_unknown_setting_lists_the_valid_ones():
-    assert_refused("unknown setting 'epoch'", "epochs", "batch_size", "candidates", "weight_ramp", epoch=3)
+    assert_refused("unknown setting 'epoch'", "epochs", "batch_size", "candidates", "rule_ramp", epoch=3)
 
 
 @pytest.mark.parametrize("name, value", [("device", "abacus"), ("precision", "3"), ("threads", 0), ("processes", 0)])
@@ -637,14 +635,14 @@ def test_a_wrong_value_of_a_task_option_names_what_is_expected(name, options, pa
 
 
 def test_predict_before_fit_says_to_call_fit():
-    model = SoftPNet(adding(), encoder=Small, **QUICK)
-    for ask in (model.predict, model.embed, lambda images: model.score(images, LABELS)):
-        with pytest.raises(InputError, match=in_order("not trained yet", "call fit(images, labels, anchors) first")):
+    model = Learner(adding(), encoder=Small, **QUICK)
+    for ask in (model.predict, model.embed, lambda inputs: model.score(inputs, LABELS)):
+        with pytest.raises(InputError, match=in_order("not trained yet", "call fit(inputs, labels, anchors) first")):
             ask(IMAGES)
 
 
 def test_predict_and_save_after_a_refused_fit_say_to_call_fit(tmp_path):
-    model = SoftPNet(adding(), encoder=Small, **QUICK)
+    model = Learner(adding(), encoder=Small, **QUICK)
     with pytest.raises(InputError, match="empty feasible set"):
         model.fit(IMAGES, LABELS + 99, ANCHORS)
     with pytest.raises(InputError, match="not trained yet"):
@@ -654,14 +652,14 @@ def test_predict_and_save_after_a_refused_fit_say_to_call_fit(tmp_path):
 
 
 def test_a_refused_fit_leaves_its_run_folder_free_for_the_next_try(tmp_path):
-    model = SoftPNet(adding(), encoder=Small, **QUICK)
+    model = Learner(adding(), encoder=Small, **QUICK)
     with pytest.raises(InputError, match="empty feasible set"):
         model.fit(IMAGES, LABELS + 99, ANCHORS, run=tmp_path / "run")
     model.fit(IMAGES, LABELS, ANCHORS, run=tmp_path / "run")
 
 
 def test_images_of_another_size_than_trained_on_are_refused_at_predict():
-    model = SoftPNet(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
+    model = Learner(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
     with pytest.raises(InputError, match=in_order("size [1, 8, 8]", "[1, 16, 16]", "resize")):
         model.predict(torch.zeros(2, 2, 1, 8, 8))
     with pytest.raises(InputError, match=in_order("3 slots", "2")):
@@ -671,7 +669,7 @@ def test_images_of_another_size_than_trained_on_are_refused_at_predict():
 
 
 def test_labels_and_concepts_of_the_wrong_shape_are_refused_at_score():
-    model = SoftPNet(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
+    model = Learner(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
     with pytest.raises(InputError, match=in_order("5 labels for 16 examples")):
         model.score(IMAGES, LABELS[:5])
     with pytest.raises(InputError, match=in_order("labels have shape [16, 1]", "the rule gives")):
@@ -682,7 +680,7 @@ def test_labels_and_concepts_of_the_wrong_shape_are_refused_at_score():
 
 def test_a_group_may_bear_the_name_of_a_module_s_attribute():
     space = ConceptSpace(Group([0, 1], 3, name="type"))
-    model = SoftPNet(adding(space=space), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
+    model = Learner(adding(space=space), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
     assert model.predict(IMAGES).concepts.shape == (16, 2)
 
 
@@ -699,19 +697,19 @@ def ids_in(error):
 @pytest.mark.parametrize("target", ["soft", "best"])
 @pytest.mark.parametrize("candidates", ["cache", "kbest", "auto"])
 def test_an_example_that_makes_the_loss_nan_stops_the_run_in_its_step_and_is_named(candidates, target):
-    images, steps = IMAGES.clone(), []
-    images[11] *= 10
+    inputs, steps = IMAGES.clone(), []
+    inputs[11] *= 10
     settings = QUICK | {"batch_size": 4, "candidates": candidates, "target": target, "encoder": BrokenBy}
-    model = SoftPNet(adding(), **settings)
+    model = Learner(adding(), **settings)
     with pytest.raises(TrainingError, match=in_order("nan", "epoch 1, step", "look at these examples")) as caught:
-        model.fit(images, LABELS, ANCHORS, progress=steps.append)
+        model.fit(inputs, LABELS, ANCHORS, progress=steps.append)
     assert 11 in ids_in(caught.value) and len(ids_in(caught.value)) == 4
     assert f"step {sum(not step.warming_up for step in steps) + 1}," in str(caught.value)
 
 
 def test_a_loss_that_diverges_stops_the_run_in_that_step_and_names_the_batch(tmp_path):
     steps = []
-    model = SoftPNet(adding(), encoder=Small, **QUICK | {"warmup_steps": 0, "learning_rate": 1e30})
+    model = Learner(adding(), encoder=Small, **QUICK | {"warmup_steps": 0, "learning_rate": 1e30})
     with pytest.raises(TrainingError, match=in_order("nan", "epoch 1, step 2", "lower learning_rate")) as caught:
         model.fit(IMAGES, LABELS, ANCHORS, run=tmp_path / "run", progress=steps.append)
     assert len(steps) == 1
@@ -720,7 +718,7 @@ def test_a_loss_that_diverges_stops_the_run_in_that_step_and_names_the_batch(tmp
 
 
 def test_a_loss_that_diverges_while_warming_up_names_the_warm_up_step():
-    model = SoftPNet(adding(), encoder=Small, **QUICK | {"warmup_steps": 3, "learning_rate": 1e30})
+    model = Learner(adding(), encoder=Small, **QUICK | {"warmup_steps": 3, "learning_rate": 1e30})
     with pytest.raises(TrainingError, match=in_order("nan", "warm-up step 2", "anchors", "lower learning_rate")):
         model.fit(IMAGES, LABELS, ANCHORS)
 
@@ -729,14 +727,14 @@ def test_an_impossible_label_in_a_space_too_large_to_list_is_refused_by_the_cach
     """k-best cannot prove that no assignment has a label, and a rare one may still be found."""
     task = tasks.load("kand_logic", {"cached": 100})
     for candidates, expected in (("kbest", "warns"), ("auto", "warns"), ("cache", "raises")):
-        source = choose_source(task, task.settings.override(candidates=candidates), torch.Generator().manual_seed(0))
+        source = choose_source(task, task.settings.override(targets=candidates), torch.Generator().manual_seed(0))
         says = r"label 7 .*\(example ids 1, 2\).*add rows"
         with pytest.warns(UserWarning, match=says) if expected == "warns" else pytest.raises(InputError, match=says):
             source.start(torch.tensor([1, 7, 7]))
 
 
 def test_an_unavailable_device_is_named():
-    model = SoftPNet(adding(), encoder=Small, device="cuda", **QUICK)
+    model = Learner(adding(), encoder=Small, device="cuda", **QUICK)
     with pytest.raises(InputError, match=r"device 'cuda' is not available here: .*; use cpu or auto"):
         model.fit(IMAGES, LABELS, ANCHORS)
 
@@ -745,4 +743,4 @@ def test_corruption_with_label_vectors_is_refused():
     corrupt = Corruption(label=0, source=1, apply=lambda rows, generator: rows)
     task = Task(ConceptSpace(slots=2, values=3), lambda c: c, corrupt=corrupt)
     with pytest.raises(TaskError, match="corruption is for integer labels only"):
-        SoftPNet(task, encoder=Small, **QUICK).fit(IMAGES, CONCEPTS, ANCHORS)
+        Learner(task, encoder=Small, **QUICK).fit(IMAGES, CONCEPTS, ANCHORS)

@@ -13,7 +13,15 @@ SMALL = {
     "visual_sudoku": {"train": 4},
     "kand_logic": {"train": 16, "test": 8, "cached": 500},
 }
-QUICK = {"epochs": 2, "batch_size": 8, "warmup_steps": 1, "episodes": 2, "copies": 1, "kept": 5, "pool": 64}
+QUICK = {
+    "epochs": 2,
+    "batch_size": 8,
+    "warmup_steps": 1,
+    "episodes": 2,
+    "copies": 1,
+    "working_set": 5,
+    "kbest_pool": 64,
+}
 SOURCES = ("cache", "kbest", "auto")
 
 
@@ -33,8 +41,8 @@ def prepared():
 
 def fit(task, data, method="softpnet", seed=0, **settings):
     free = {name: value for name, value in QUICK.items() if name not in methods.find(method).fixed}
-    model = sp.SoftPNet(task, method=method, seed=seed, **(free | settings))
-    return model.fit(data.train.images, data.train.labels, data.anchors, concepts=data.train.concepts)
+    model = sp.Learner(task, method=method, seed=seed, **(free | settings))
+    return model.fit(data.train.inputs, data.train.labels, data.anchors, concepts=data.train.concepts)
 
 
 @pytest.mark.parametrize("method", methods.names())
@@ -44,13 +52,13 @@ def test_a_tiny_training_gives_a_usable_model(prepared, name, method):
     model = fit(task, data, method)
     examples = next(iter(data.tests.values()))
     few = sp.Examples(*(part[:6] for part in examples))
-    found = model.predict(few.images)
+    found = model.predict(few.inputs)
     assert found.concepts.shape == (6, task.space.k) and task.space.contains(found.concepts).all()
-    assert torch.equal(found.label, task.label(found.concepts))
+    assert torch.equal(found.labels, task.rule(found.concepts))
     torch.testing.assert_close(found.probabilities.sum(-1), torch.ones(6, task.space.k))
     assert torch.equal(found.probabilities.argmax(-1), found.concepts)
     assert all(0 <= value <= 1 for key, value in model.score(*few).items() if key != "gap")
-    assert len(model.epochs) == 2 and all(record["seconds"] > 0 for record in model.epochs)
+    assert len(model.history) == 2 and all(record["seconds"] > 0 for record in model.history)
 
 
 @pytest.mark.parametrize("name", tasks.names())
@@ -65,8 +73,8 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not(prepared, nam
 @pytest.mark.parametrize("name", tasks.names())
 def test_every_candidate_source_trains_every_task(prepared, name, candidates):
     task, data = prepared(name)
-    model = fit(task, data, candidates=candidates, views=candidates == "auto")
-    assert all(record["loss_kl"] > -1e-6 for record in model.epochs)
+    model = fit(task, data, targets=candidates, views=candidates == "auto")
+    assert all(record["loss_kl"] > -1e-6 for record in model.history)
 
 
 @pytest.mark.parametrize("name", tasks.names())
@@ -87,11 +95,11 @@ def test_moves_and_corruptions_keep_their_word(prepared, name):
     task, data = prepared(name)
     generator = torch.Generator().manual_seed(0)
     rows = data.train.concepts[:, None].expand(-1, 30, -1)
-    labels = task.label(rows)
+    labels = task.rule(rows)
     if task.corrupt is not None:
         rows = rows[data.train.labels == task.corrupt.source]
-        labels = task.label(rows)
-        assert (task.label(task.corrupt.apply(rows, generator)) == task.corrupt.label).all()
+        labels = task.rule(rows)
+        assert (task.rule(task.corrupt.apply(rows, generator)) == task.corrupt.label).all()
     if task.move is not None:
         moved = task.move(rows, generator)
-        assert torch.equal(task.label(moved), labels) and (moved != rows).any()
+        assert torch.equal(task.rule(moved), labels) and (moved != rows).any()

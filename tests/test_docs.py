@@ -131,8 +131,8 @@ def test_the_page_says_how_much_truth_the_cache_teaches_a_network_that_reads_wel
     task, streams = tasks.load("kand_logic"), Streams(0)
     truth = torch.randint(3, (128, 18), generator=streams("truth"))  # [B, k]
     log_p = torch.full((128, 18, 3), 0.005).scatter(2, truth[..., None], 0.99).log()
-    batch = Batch(torch.empty(0), task.label(truth), torch.arange(128))
-    shown = {"cache, 1 step": {}, "cache, 10 steps": {"walk_steps": 10}, "k-best": {"candidates": "kbest"}}
+    batch = Batch(torch.empty(0), task.rule(truth), torch.arange(128))
+    shown = {"cache, 1 step": {}, "cache, 10 steps": {"walk_steps": 10}, "k-best": {"targets": "kbest"}}
     for line, settings in shown.items():
         method = methods.find("softpnet")(task, task.settings.override(**settings), [])
         state, taught = method.start(batch.labels, streams), []

@@ -1,4 +1,4 @@
-"""SoftPNet as users hold it: fit, predict, score, save, load, the run folder, and what it leaves alone."""
+"""Learner as users hold it: fit, predict, score, save, load, the run folder, and what it leaves alone."""
 
 import json
 import random
@@ -16,8 +16,8 @@ from softpnet import (
     ConceptSpace,
     Group,
     InputError,
+    Learner,
     Settings,
-    SoftPNet,
     Task,
     TrainingError,
     learner,
@@ -34,8 +34,8 @@ class Small(nn.Module):
         super().__init__()
         self.net = nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Dropout(dropout), nn.Linear(16 * channels, size))
 
-    def forward(self, images):
-        return self.net(images)
+    def forward(self, inputs):
+        return self.net(inputs)
 
 
 def built(size=4):
@@ -50,7 +50,7 @@ def add(c):
 
 
 def picture(values):
-    """Values `[...]` -> images `[..., 1, 16, 16]`: four bright rows at a place that depends on the value."""
+    """Values `[...]` -> inputs `[..., 1, 16, 16]`: four bright rows at a place that depends on the value."""
     bright = torch.arange(16)[:, None] // 4 == values[..., None, None, None]  # [..., 1, 16, 1]
     return bright.float().expand(*bright.shape[:-1], 16).clone()
 
@@ -68,7 +68,7 @@ def adding(**changes):
 
 
 def fitted(task=None, run=None, progress=None, **settings):
-    model = SoftPNet(task or adding(), **{"encoder": Small} | settings)
+    model = Learner(task or adding(), **{"encoder": Small} | settings)
     return model.fit(IMAGES, LABELS, ANCHORS, run=run, progress=progress)
 
 
@@ -90,7 +90,7 @@ def same(one, other):
 def test_predict_gives_concepts_the_rule_s_label_and_probabilities():
     found = fitted().predict(NOISE)
     assert found.concepts.shape == (16, 2) and found.probabilities.shape == (16, 2, 3)
-    assert torch.equal(found.label, add(found.concepts))
+    assert torch.equal(found.labels, add(found.concepts))
     assert torch.equal(found.concepts, found.probabilities.argmax(-1))
     torch.testing.assert_close(found.probabilities.sum(-1), torch.ones(16, 2))
 
@@ -119,7 +119,7 @@ def test_score_is_the_share_of_right_labels_and_concepts():
     model = fitted()
     found = model.predict(NOISE)
     scores = model.score(NOISE, LABELS, CONCEPTS)
-    right_labels = float((found.label == LABELS).float().mean())
+    right_labels = float((found.labels == LABELS).float().mean())
     right_concepts = float((found.concepts == CONCEPTS).float().mean())
     assert scores["label_accuracy"] == pytest.approx(right_labels)
     assert scores["concept_accuracy"] == pytest.approx(right_concepts)
@@ -148,11 +148,11 @@ def test_label_vectors_work_through_fit_and_score(candidates):
     def rule(c):
         return torch.stack([c.sum(-1), (c[..., 0] == c[..., 1]).long()], dim=-1)
 
-    model = SoftPNet(adding(label=rule), encoder=Small, candidates=candidates, epochs=5, learning_rate=0.01)
+    model = Learner(adding(rule=rule), encoder=Small, targets=candidates, epochs=5, learning_rate=0.01)
     model.fit(IMAGES, rule(CONCEPTS), ANCHORS)
     found = model.predict(NOISE)
-    assert found.label.shape == (16, 2) and torch.equal(found.label, rule(found.concepts))
-    both_right = (found.label == rule(CONCEPTS)).all(1).float().mean()
+    assert found.labels.shape == (16, 2) and torch.equal(found.labels, rule(found.concepts))
+    both_right = (found.labels == rule(CONCEPTS)).all(1).float().mean()
     assert model.score(NOISE, rule(CONCEPTS))["label_accuracy"] == pytest.approx(float(both_right))
     assert model.score(IMAGES, rule(CONCEPTS), CONCEPTS)["label_accuracy"] == 1
 
@@ -175,8 +175,8 @@ def test_groups_of_different_sizes_over_the_same_and_other_slots_are_read(slots,
     shown = torch.randint(4, (32, space.slots), generator=torch.Generator().manual_seed(0))
     shown[:, 0] %= 2
     truth = torch.cat([shown[:, :1], shown[:, list(slots)]], dim=1)
-    task = adding(space=space, label=lambda c: c.sum(-1))
-    model = SoftPNet(task, encoder=lambda channels: Small(channels, size=8), epochs=8, learning_rate=0.01)
+    task = adding(space=space, rule=lambda c: c.sum(-1))
+    model = Learner(task, encoder=lambda channels: Small(channels, size=8), epochs=8, learning_rate=0.01)
     model.fit(picture(shown), truth.sum(1), anchors)
 
     found = model.predict(picture(shown))
@@ -193,10 +193,10 @@ def test_groups_of_different_sizes_over_the_same_and_other_slots_are_read(slots,
 def test_two_groups_save_and_load(tmp_path):
     space = ConceptSpace(Group([0], 2, name="coarse"), Group([1], 3, name="fine"))
     task = adding(space=space)
-    anchors = {"coarse": Anchors(ANCHORS.images[:2], torch.arange(2)), "fine": ANCHORS}
-    model = SoftPNet(task, encoder={"coarse": lambda c: Small(c, 3), "fine": lambda c: Small(c, 5)})
+    anchors = {"coarse": Anchors(ANCHORS.inputs[:2], torch.arange(2)), "fine": ANCHORS}
+    model = Learner(task, encoder={"coarse": lambda c: Small(c, 3), "fine": lambda c: Small(c, 5)})
     model.fit(IMAGES, LABELS.clamp_max(3), anchors, run=tmp_path)
-    loaded = SoftPNet.load(tmp_path, task=task, encoder=model.encoder)
+    loaded = Learner.load(tmp_path, task=task, encoder=model.encoder)
     for mine, theirs in zip(model.predict(NOISE), loaded.predict(NOISE), strict=True):
         assert torch.equal(mine, theirs)
 
@@ -214,15 +214,15 @@ def test_a_module_a_factory_and_a_dict_by_name_are_encoders(encoder):
 
 def test_a_dict_gives_each_group_its_own_encoder():
     space = ConceptSpace(Group([0], 3, name="left"), Group([1], 3, name="right"))
-    model = SoftPNet(adding(space=space), encoder={"left": built(3), "right": lambda channels: Small(channels, 5)})
+    model = Learner(adding(space=space), encoder={"left": built(3), "right": lambda channels: Small(channels, 5)})
     model.fit(IMAGES, LABELS, {"left": ANCHORS, "right": ANCHORS})
     assert [tuple(p.shape) for p in model.prototypes()] == [(3, 3), (3, 5)]
 
 
 def test_a_factory_is_told_the_number_of_channels():
-    images, anchors = (
+    inputs, anchors = (
         IMAGES.expand(-1, -1, 3, -1, -1),
-        Anchors(ANCHORS.images.expand(-1, 3, -1, -1), ANCHORS.concepts),
+        Anchors(ANCHORS.inputs.expand(-1, 3, -1, -1), ANCHORS.concepts),
     )
     told = []
 
@@ -230,7 +230,7 @@ def test_a_factory_is_told_the_number_of_channels():
         told.append(channels)
         return Small(channels)
 
-    SoftPNet(adding(), encoder=encoder).fit(images, LABELS, anchors)
+    Learner(adding(), encoder=encoder).fit(inputs, LABELS, anchors)
     assert told == [3]
 
 
@@ -256,7 +256,7 @@ def test_a_second_fit_starts_afresh():
     model = fitted()
     first = weights(model)
     model.fit(IMAGES, LABELS, ANCHORS)
-    assert same(first, weights(model)) and len(model.epochs) == 1
+    assert same(first, weights(model)) and len(model.history) == 1
 
 
 # Settings
@@ -266,8 +266,8 @@ def test_settings_override_the_task_s_and_leave_the_others():
     model = fitted(epochs=3, gamma=2.0)
     assert (model.settings.epochs, model.settings.gamma) == (3, 2.0)
     assert (model.settings.batch_size, model.settings.warmup_steps) == (8, 1)
-    assert [epoch["epoch"] for epoch in model.epochs] == [1, 2, 3]
-    assert model.epochs[0]["gamma"] == 2.0
+    assert [epoch["epoch"] for epoch in model.history] == [1, 2, 3]
+    assert model.history[0]["gamma"] == 2.0
     assert adding().settings.epochs == 1
 
 
@@ -342,7 +342,7 @@ def copied(saved, tmp_path):
 
 def test_a_loaded_model_predicts_the_same_bit_for_bit(saved):
     folder, model = saved
-    loaded = SoftPNet.load(folder, task=adding())
+    loaded = Learner.load(folder, task=adding())
     for mine, theirs in zip(model.predict(NOISE), loaded.predict(NOISE), strict=True):
         assert torch.equal(mine, theirs)
     assert torch.equal(model.embed(NOISE)[0], loaded.embed(NOISE)[0])
@@ -350,14 +350,14 @@ def test_a_loaded_model_predicts_the_same_bit_for_bit(saved):
 
 
 def test_a_loaded_model_can_be_saved_and_loaded_again(saved, tmp_path):
-    SoftPNet.load(saved[0], task=adding()).save(tmp_path / "again")
-    again = SoftPNet.load(tmp_path / "again", task=adding())
+    Learner.load(saved[0], task=adding()).save(tmp_path / "again")
+    again = Learner.load(tmp_path / "again", task=adding())
     assert torch.equal(again.predict(NOISE).probabilities, saved[1].predict(NOISE).probabilities)
 
 
 def test_loading_leaves_the_global_random_generator_untouched(saved):
     before = torch.get_rng_state()
-    SoftPNet.load(saved[0], task=adding())
+    Learner.load(saved[0], task=adding())
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -371,32 +371,32 @@ def test_the_model_file_holds_the_prototypes_and_the_anchors(saved):
     folder, model = saved
     stored = load_file(folder / "model.safetensors")
     assert torch.equal(stored[named(stored, "prototypes")], model.prototypes()[0])
-    assert torch.equal(stored[named(stored, "anchors")], ANCHORS.images)
+    assert torch.equal(stored[named(stored, "anchors")], ANCHORS.inputs)
 
 
 def test_inference_uses_the_stored_prototypes(copied, list_again):
     """Swapping two stored prototypes swaps the concepts: nothing is computed again from the anchors."""
-    before = SoftPNet.load(copied, task=adding()).predict(NOISE).probabilities
+    before = Learner.load(copied, task=adding()).predict(NOISE).probabilities
     stored = load_file(copied / "model.safetensors")
     name = named(stored, "prototypes")
     stored[name] = stored[name][[1, 0, 2]].contiguous()
     save_file(stored, copied / "model.safetensors")
     list_again(copied)
-    after = SoftPNet.load(copied, task=adding()).predict(NOISE).probabilities
+    after = Learner.load(copied, task=adding()).predict(NOISE).probabilities
     torch.testing.assert_close(after, before[..., [1, 0, 2]])
 
 
 def test_a_user_s_encoder_must_be_handed_in_again(tmp_path):
     model = fitted(run=tmp_path)
-    with pytest.raises(InputError, match=r"(?s)does not fit.*SoftPNet\.load\(folder, encoder=\.\.\.\)"):
-        SoftPNet.load(tmp_path, task=adding())
-    loaded = SoftPNet.load(tmp_path, task=adding(), encoder=built())
+    with pytest.raises(InputError, match=r"(?s)does not fit.*Learner\.load\(folder, encoder=\.\.\.\)"):
+        Learner.load(tmp_path, task=adding())
+    loaded = Learner.load(tmp_path, task=adding(), encoder=built())
     assert torch.equal(loaded.predict(NOISE).probabilities, model.predict(NOISE).probabilities)
 
 
 def test_a_task_built_in_python_must_be_handed_in_again(saved):
-    with pytest.raises(InputError, match=r"(?s)task of your own \('adding'\).*SoftPNet\.load\(folder, task=task\)"):
-        SoftPNet.load(saved[0])
+    with pytest.raises(InputError, match=r"(?s)task of your own \('adding'\).*Learner\.load\(folder, task=task\)"):
+        Learner.load(saved[0])
 
 
 def test_a_task_from_a_file_is_found_again_with_its_options(tmp_path):
@@ -404,14 +404,14 @@ def test_a_task_from_a_file_is_found_again_with_its_options(tmp_path):
         "import softpnet\n"
         "def task(values: int = 2):\n"
         "    space = softpnet.ConceptSpace(slots=2, values=values)\n"
-        "    return softpnet.Task(space=space, label=lambda c: c[..., 0] + c[..., 1], name='from file')\n"
+        "    return softpnet.Task(space=space, rule=lambda c: c[..., 0] + c[..., 1], name='from file')\n"
     )
     task = tasks.load(str(tmp_path / "rule.py"), {"values": "3"})
     settings = {"epochs": 1, "warmup_steps": 1, "episodes": 2}
-    model = SoftPNet(task, **settings).fit(IMAGES, LABELS, ANCHORS, run=tmp_path / "run")
+    model = Learner(task, **settings).fit(IMAGES, LABELS, ANCHORS, run=tmp_path / "run")
     with pytest.raises(InputError, match=r"code is never taken from a run folder: --task FILE"):
-        SoftPNet.load(tmp_path / "run")
-    loaded = SoftPNet.load(tmp_path / "run", origin=str(tmp_path / "rule.py"))
+        Learner.load(tmp_path / "run")
+    loaded = Learner.load(tmp_path / "run", origin=str(tmp_path / "rule.py"))
     assert loaded.task.name == "from file" and loaded.task.space.sizes == (3, 3)
     assert torch.equal(loaded.predict(NOISE).probabilities, model.predict(NOISE).probabilities)
 
@@ -427,7 +427,7 @@ def test_a_task_from_a_file_is_found_again_with_its_options(tmp_path):
 )
 def test_a_task_that_is_not_the_model_s_is_refused(saved, space):
     with pytest.raises(InputError, match="does not fit this task"):
-        SoftPNet.load(saved[0], task=adding(space=space))
+        Learner.load(saved[0], task=adding(space=space))
 
 
 @pytest.mark.parametrize("kept", [0, 4, 100, -10])
@@ -438,7 +438,7 @@ def test_a_damaged_model_file_is_refused(copied, kept, list_again):
         if forged:
             list_again(copied)
         with pytest.raises(InputError, match=r"(?s)model\.safetensors.*damaged"):
-            SoftPNet.load(copied, task=adding())
+            Learner.load(copied, task=adding())
 
 
 @pytest.mark.parametrize("missing", ["anchors", "prototypes"])
@@ -448,7 +448,7 @@ def test_a_model_file_that_lacks_a_tensor_is_refused(copied, missing, list_again
     save_file(stored, copied / "model.safetensors")
     list_again(copied)
     with pytest.raises(InputError):
-        SoftPNet.load(copied, task=adding())
+        Learner.load(copied, task=adding())
 
 
 @pytest.mark.parametrize("text", ["", '{"task": ', "\x00\x01", "{}", "[]", "null"])
@@ -458,21 +458,21 @@ def test_a_damaged_configuration_is_refused(copied, text, list_again):
         if forged:
             list_again(copied)
         with pytest.raises(InputError, match=r"(?s)config\.json.*damaged"):
-            SoftPNet.load(copied, task=adding())
+            Learner.load(copied, task=adding())
 
 
 def test_a_configuration_that_lacks_an_entry_is_refused(copied, list_again):
     config = json.loads((copied / "config.json").read_text())
-    for missing in ("origin", "method", "seed", "settings", "hardware", "image_shape"):
+    for missing in ("origin", "method", "seed", "settings", "hardware", "input_shape"):
         (copied / "config.json").write_text(json.dumps({k: v for k, v in config.items() if k != missing}))
         list_again(copied)
         with pytest.raises(InputError, match=missing):
-            SoftPNet.load(copied)
+            Learner.load(copied)
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"image_shape": "abc"}, {"image_shape": [1, 16]}, {"origin": "abc"}, {"settings": {"task": 1}}, {"hardware": 3}],
+    [{"input_shape": "abc"}, {"input_shape": [1, 16]}, {"origin": "abc"}, {"settings": {"task": 1}}, {"hardware": 3}],
     ids=str,
 )
 def test_a_forged_configuration_is_refused_with_a_sentence(copied, list_again, change):
@@ -480,15 +480,15 @@ def test_a_forged_configuration_is_refused_with_a_sentence(copied, list_again, c
     (copied / "config.json").write_text(json.dumps(config | change))
     list_again(copied)
     with pytest.raises(InputError):
-        SoftPNet.load(copied, task=adding())
+        Learner.load(copied, task=adding())
 
 
 def test_a_missing_model_or_folder_is_refused(copied):
     (copied / "model.safetensors").unlink()
     with pytest.raises(InputError, match=r"model\.safetensors is missing, although the manifest lists it"):
-        SoftPNet.load(copied, task=adding())
+        Learner.load(copied, task=adding())
     with pytest.raises(InputError, match=r"not a run folder: manifest\.sha256 is missing"):
-        SoftPNet.load(copied / "nowhere", task=adding())
+        Learner.load(copied / "nowhere", task=adding())
 
 
 # The run folder
@@ -503,7 +503,7 @@ def test_a_run_folder_holds_the_configuration_the_epochs_and_the_model(saved):
         "model.safetensors",
     ]
     config = json.loads((folder / "config.json").read_text())
-    assert (config["task"], config["method"], config["seed"], config["image_shape"]) == (
+    assert (config["task"], config["method"], config["seed"], config["input_shape"]) == (
         "adding",
         "softpnet",
         5,
@@ -516,9 +516,9 @@ def test_a_run_folder_holds_the_configuration_the_epochs_and_the_model(saved):
         or config["versions"]["torch"] == torch.__version__
     )
     lines = [json.loads(line) for line in (folder / "epochs.jsonl").read_text().splitlines()]
-    assert lines == model.epochs
+    assert lines == model.history
     assert [line["epoch"] for line in lines] == [1, 2]
-    assert all({"loss_proto", "loss_kl", "gamma", "weight", "seconds"} <= set(line) for line in lines)
+    assert all({"loss_proto", "loss_kl", "gamma", "rule_weight", "seconds"} <= set(line) for line in lines)
 
 
 def test_a_folder_that_holds_a_run_is_refused_and_left_alone(copied):
@@ -556,9 +556,9 @@ def test_ctrl_c_stops_after_the_step_and_saves_what_was_learned(tmp_path):
 
     model = fitted(run=tmp_path, epochs=50, progress=press)
     assert model.interrupted and steps == [(0, 0), (0, 1), (1, 0)]
-    assert [epoch["epoch"] for epoch in model.epochs] == [1]
+    assert [epoch["epoch"] for epoch in model.history] == [1]
     assert signal.getsignal(signal.SIGINT) is handler
-    loaded = SoftPNet.load(tmp_path, task=adding(), encoder=Small)
+    loaded = Learner.load(tmp_path, task=adding(), encoder=Small)
     assert torch.equal(loaded.predict(NOISE).probabilities, model.predict(NOISE).probabilities)
 
 
@@ -587,8 +587,8 @@ def test_every_precision_of_the_cpu_trains_to_a_usable_model(precision):
     generator = torch.Generator().manual_seed(0)
     task = Task(ConceptSpace(slots=2, values=2), lambda c: c.sum(-1))
     anchors = Anchors(torch.rand(2, 1, 16, 16, generator=generator), torch.arange(2))
-    images = torch.rand(8, 2, 1, 16, 16, generator=generator)
-    model = SoftPNet(task, precision=precision, epochs=1, warmup_steps=1, episodes=2)
-    found = model.fit(images, torch.arange(8) % 3, anchors).predict(images)
+    inputs = torch.rand(8, 2, 1, 16, 16, generator=generator)
+    model = Learner(task, precision=precision, epochs=1, warmup_steps=1, episodes=2)
+    found = model.fit(inputs, torch.arange(8) % 3, anchors).predict(inputs)
     torch.testing.assert_close(found.probabilities.sum(-1), torch.ones(8, 2))
     assert model.prototypes()[0].dtype == torch.float32

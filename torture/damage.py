@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from softpnet.errors import SoftPNetError
-from softpnet.learner import SoftPNet
+from softpnet.learner import Learner
 from softpnet.rules.rows import Cache, read_rows
 from torture import tiny
 from torture.subject import Result
@@ -56,7 +56,7 @@ def _uses(folder: Path, name: str) -> list[str]:
     """Use the folder in every way that reads the file; what is wrong with the answers."""
     uses: dict[str, Callable[[], object]] = {"resuming": lambda: tiny.fit(folder, resume=True)}
     if name in ("config.json", "model.safetensors", "manifest.sha256"):
-        uses["loading"] = lambda: SoftPNet.load(folder, task=tiny.TASK)
+        uses["loading"] = lambda: Learner.load(folder, task=tiny.TASK)
     if name.startswith("rows"):
         uses = {"reading": lambda: read_rows(folder / "rows.safetensors")}
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -32,7 +32,7 @@ def tasks(count: int = 1000, first: int = 0) -> Result:
         labels=st.integers(1, 5),
         number=st.integers(0, 2**40),
         source=st.sampled_from(["cache", "kbest", "auto"]),
-        kept=st.integers(1, 30),
+        working_set=st.integers(1, 30),
         draw_factor=st.integers(1, 3),
         gamma=st.sampled_from([1.0, 0.1, 0.01]),
         extreme=st.booleans(),
@@ -40,7 +40,7 @@ def tasks(count: int = 1000, first: int = 0) -> Result:
     def one(slots, values, labels, number, source, kept, draw_factor, gamma, extreme):  # type: ignore[no-untyped-def]
         generator = Generator().manual_seed(number)
         task = _random_task(slots, values, labels, generator)
-        chosen = Settings(candidates=source, kept=kept, draw_factor=draw_factor)
+        chosen = Settings(targets=source, working_set=kept, draw_factor=draw_factor)
         result.add([f"{slots=} {values=} {labels=} {number=} {source=}: {fault}"
                     for fault in _faults(task, chosen, gamma, extreme, generator)])  # fmt: skip
 
@@ -59,7 +59,7 @@ def _faults(task: Task, chosen: Settings, gamma: float, extreme: bool, generator
     """Some encounters of some examples with a source, and what is wrong with them."""
     space = task.space
     true = space.all()[torch.randint(space.size, (EXAMPLES,), generator=generator)]
-    labels = task.label(true)
+    labels = task.rule(true)
     source = choose_source(task, chosen, generator)
     state = source.start(labels)
     faults = []

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from softpnet.learner import SoftPNet
+from softpnet.learner import Learner
 from softpnet.training.folder import CHECKPOINT, MANIFEST, RunFolder
 from torture.subject import SUBJECTS, Result, Subject, one_line, outcome, strays, training, wait_for
 
@@ -94,7 +94,7 @@ def terms(count: int = 20, subjects: Sequence[Subject] = SUBJECTS[:1], jobs: int
         if process.returncode != 143:
             return [f"{what}: exit code {process.returncode}: {error[-300:]}"]
         try:
-            SoftPNet.load(folder, origin=subject.task)
+            Learner.load(folder, origin=subject.task)
         except Exception as failed:
             return [f"{what}: not loadable: {failed}"]
         return _resumed(subject, folder, expected, what)

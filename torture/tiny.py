@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from softpnet import Anchors, ConceptSpace, Data, Examples, SoftPNet, Task
+from softpnet import Anchors, ConceptSpace, Data, Examples, Learner, Task
 from softpnet.report.judge import judge
 from softpnet.training.loop import Progress
 
@@ -34,11 +34,11 @@ def data() -> Data:
     return Data(examples, anchors, {"test": examples})
 
 
-def fit(run: Path, resume: bool = False, progress: Callable[[Progress], None] | None = None) -> SoftPNet:
-    model = SoftPNet(TASK, epochs=3, batch_size=8, warmup_steps=2, episodes=2, threads=1)
+def fit(run: Path, resume: bool = False, progress: Callable[[Progress], None] | None = None) -> Learner:
+    model = Learner(TASK, epochs=3, batch_size=8, warmup_steps=2, episodes=2, threads=1)
     given = data()
     return model.fit(
-        given.train.images,
+        given.train.inputs,
         given.train.labels,
         given.anchors,
         run=run,

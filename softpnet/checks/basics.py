@@ -34,20 +34,19 @@ def settings_fit(subject: Subject) -> str:
         raise TaskError(f"the settings are {type(settings).__name__}, expected softpnet.Settings(epochs=10, ...)")
     settings.check()
     idle = {
-        f"weight_delay is {settings.weight_delay} of {settings.epochs} epochs: labels are never learned from": (
-            settings.weight_delay >= settings.epochs or settings.weight == 0
+        f"rule_delay is {settings.rule_delay} of {settings.epochs} epochs: labels are never learned from": (
+            settings.rule_delay >= settings.epochs or settings.rule_weight == 0
         ),
         f"views_delay is {settings.views_delay} of {settings.epochs} epochs: views never begin": (
             settings.views and settings.views_delay >= settings.epochs
         ),
-        f"kept is {settings.kept}, but k-best finds at most pool = {settings.pool} candidates; raise pool": (
-            settings.candidates != "cache" and settings.kept > settings.pool
-        ),
+        f"working_set is {settings.working_set}, but k-best finds at most kbest_pool = {settings.kbest_pool} "
+        "candidates; raise kbest_pool": (settings.targets != "cache" and settings.working_set > settings.kbest_pool),
         f"walk_every is {settings.walk_every} of {settings.epochs} epochs: the walk never takes a step": (
-            settings.candidates == "cache" and 1 < settings.epochs <= settings.walk_every
+            settings.targets == "cache" and 1 < settings.epochs <= settings.walk_every
         ),
     }
     for message, true in idle.items():
         if true:
             warnings.warn(message, stacklevel=2)
-    return f"{count(settings.epochs, 'epoch')} with candidates from {settings.candidates!r}"
+    return f"{count(settings.epochs, 'epoch')} with candidates from {settings.targets!r}"

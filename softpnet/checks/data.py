@@ -14,7 +14,7 @@ from softpnet.errors import InputError, SoftPNetError, TaskError
 from softpnet.networks.encoders import conv4
 from softpnet.networks.make_encoders import make_encoders
 from softpnet.task.data import Anchors, Data, Examples
-from softpnet.task.inputs import arrange_anchors, check_images, check_labels, is_integer
+from softpnet.task.inputs import arrange_anchors, check_inputs, check_labels, is_integer
 from softpnet.training.streams import Streams, borrowed_global_generator
 
 
@@ -26,7 +26,7 @@ def data_is_there(subject: Subject) -> str:
         )
     for name, examples in subject.sets():
         if not isinstance(examples, Examples):
-            raise TaskError(f"the {name} is {type(examples).__name__}, expected softpnet.Examples(images, labels)")
+            raise TaskError(f"the {name} is {type(examples).__name__}, expected softpnet.Examples(inputs, labels)")
     return f"a training set and {count(len(data.tests), 'test set')}: {', '.join(map(repr, data.tests))}"
 
 
@@ -41,32 +41,32 @@ def data_is_repeatable(subject: Subject) -> str:
     return f"two calls with seed {subject.seed} gave the same data"
 
 
-def images_are_images(subject: Subject) -> str:
+def inputs_are_inputs(subject: Subject) -> str:
     background = subject.task.background
     for name, examples in subject.sets():
         with _named(name):
-            check_images(examples.images, subject.task.space)
-        shape, size = list(examples.images.shape[2:]), list(subject.data.train.images.shape[2:])
+            check_inputs(examples.inputs, subject.task.space)
+        shape, size = list(examples.inputs.shape[2:]), list(subject.data.train.inputs.shape[2:])
         if shape != size:
-            raise InputError(f"{name}: images have size {shape}, but the training images have {size}; resize them")
-        low, high = (float(each) for each in examples.images.aminmax())
+            raise InputError(f"{name}: inputs have size {shape}, but the training inputs have {size}; resize them")
+        low, high = (float(each) for each in examples.inputs.aminmax())
         if low < 0 or high > 1:
             warnings.warn(f"{name}: pixels go from {low:.3g} to {high:.3g}, expected 0 to 1; scale them", stacklevel=2)
         slack = 0.1 * (high - low)  # noise may keep pixels from the value that they stand for
         if not low - slack <= background <= high + slack:
             warnings.warn(
                 f"{name}: background is {background}, but pixels go from {low:.3g} to {high:.3g}, so that augmented "
-                "images get a frame which no image has; set background to the value around what is shown",
+                "inputs get a frame which no image has; set background to the value around what is shown",
                 stacklevel=2,
             )
-    examples_seen = count(len(subject.data.train.images), "training example")
-    return f"{examples_seen} with images of size {size}, finite, from 0 to 1"
+    examples_seen = count(len(subject.data.train.inputs), "training example")
+    return f"{examples_seen} with inputs of size {size}, finite, from 0 to 1"
 
 
 def labels_are_labels(subject: Subject) -> str:
     for name, examples in subject.sets():
         with _named(name):
-            check_labels(examples.labels, len(examples.images), subject.task)
+            check_labels(examples.labels, len(examples.inputs), subject.task)
     return "integers, one per example, in the form that the rule gives"
 
 
@@ -86,7 +86,7 @@ def concepts_agree(subject: Subject) -> str:
                 f"{name}: example {at} has concepts {concepts[at].tolist()}, outside the space; "
                 f"expected values from 0 to below {list(space.sizes)}"
             )
-        given = subject.task.label(concepts.long())
+        given = subject.task.rule(concepts.long())
         wrong = (given != labels).reshape(len(labels), -1).any(1)
         if wrong.any():
             at = int(wrong.nonzero()[0])
@@ -112,7 +112,7 @@ def concepts_agree(subject: Subject) -> str:
 
 def anchors_are_complete(subject: Subject) -> str:
     data = subject.data
-    anchors = arrange_anchors(subject.task.space, data.anchors, data.train.images.shape[2:])
+    anchors = arrange_anchors(subject.task.space, data.anchors, data.train.inputs.shape[2:])
     return f"one image of each of {count(sum(map(len, anchors)), 'primitive')}"
 
 
@@ -120,8 +120,8 @@ def encoder_gives_vectors(subject: Subject) -> str:
     """The encoders are made and tried as `fit` does it."""
     with borrowed_global_generator(Streams(subject.seed)("init")):
         given = subject.task.encoder or conv4
-        encoders = make_encoders(subject.task.space, given, subject.data.train.images.shape[2:])
-    return f"images become vectors, by {', '.join(type(encoder).__name__ for encoder in encoders.values())}"
+        encoders = make_encoders(subject.task.space, given, subject.data.train.inputs.shape[2:])
+    return f"inputs become vectors, by {', '.join(type(encoder).__name__ for encoder in encoders.values())}"
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def move_keeps_the_label(subject: Subject) -> str:
     here = rows.expand(ROWS // len(rows), -1, -1)  # [B, M, k]
     for _ in range(STEPS):
         there = subject.move(here.clone(), generator)
-        label = subject.task.label(here.clone())
+        label = subject.task.rule(here.clone())
         _require_label(subject, "move", here, there, label, "give a row back unchanged where its label would change")
         here = there
     return f"{len(here) * STEPS} steps from each of {count(len(rows), 'row')} kept the label"
@@ -167,7 +167,7 @@ def _require_label(subject: Subject, what: str, before: Tensor, after: Tensor, w
             f"the {what} turns {before[outside][0].tolist()} into {after[outside][0].tolist()}, outside the space; "
             f"expected values from 0 to below {list(task.space.sizes)}"
         )
-    labels = task.label(after.clone())
+    labels = task.rule(after.clone())
     wanted = wanted.expand(labels.shape)
     wrong = (labels != wanted).reshape(*after.shape[:-1], -1).any(-1)
     if wrong.any():

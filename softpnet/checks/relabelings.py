@@ -8,7 +8,7 @@ from torch import Tensor
 from softpnet.checks.report import attribute_names, count, listed
 from softpnet.checks.subject import NotApplicable, Subject, warned
 from softpnet.task.concepts import ConceptSpace
-from softpnet.task.task import LabelFunction
+from softpnet.task.task import Rule
 
 LIMIT = 20_000
 """More relabelings than this, whole or in part, are not followed at a time."""
@@ -32,7 +32,7 @@ def no_relabeling_fits(subject: Subject) -> str:
     rows = concepts.long().unique(dim=0)  # [M, k]
     if not task.space.consist_of_primitives(rows).all():
         raise NotApplicable("some training examples have a combination of values that is no primitive (see 'concepts')")
-    found = fitting_relabelings(task.space, rows, task.label)
+    found = fitting_relabelings(task.space, rows, task.rule)
     if found is None:
         return warned(
             f"more than {LIMIT:,} relabelings of the values would have to be followed at a time, or {TRIED:,} in all; "
@@ -82,7 +82,7 @@ class Values:
         self.names = self.plain if unique else [who + name for who, names in named for name in names]
 
 
-def fitting_relabelings(space: ConceptSpace, rows: Tensor, label: LabelFunction) -> Tensor | None:
+def fitting_relabelings(space: ConceptSpace, rows: Tensor, label: Rule) -> Tensor | None:
     """All relabelings under which rows `[M, k]` keep their labels, and show only what has a prototype.
 
     Values are read one after the other, and a row is asked for its label as soon as all of its values are read.
@@ -118,7 +118,7 @@ def fitting_relabelings(space: ConceptSpace, rows: Tensor, label: LabelFunction)
     return relabelings
 
 
-def _that_fit(relabelings: Tensor, places: Tensor, wanted: Tensor, space: ConceptSpace, label: LabelFunction) -> Tensor:
+def _that_fit(relabelings: Tensor, places: Tensor, wanted: Tensor, space: ConceptSpace, label: Rule) -> Tensor:
     """Those of the relabelings `[S, V]` that give rows, at these places `[b, k]`, primitives and the labels wanted."""
     while len(places) and len(relabelings):
         many = max(1, AT_ONCE // (len(relabelings) * places.shape[1]))  # more rows, the fewer relabelings are left

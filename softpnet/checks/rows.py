@@ -40,13 +40,13 @@ def complete_is_true(subject: Subject) -> str:
         some = rows[torch.randint(len(rows), (TRIED,), generator=generator)]
         near = change_one(some, torch.tensor(task.space.sizes), generator)
         tried = torch.cat([some_rows(task.space, TRIED), near])
-    label = find_labels(cache.labels, task.label(tried))
+    label = find_labels(cache.labels, task.rule(tried))
     tried = tried[(label >= 0) & cache.complete[label.clamp_min(0)]]
     missing = find_rows(task.space, rows, tried) < 0
     if missing.any():
         row = tried[missing][0]
         raise TaskError(
-            f"the rows are called complete for label {task.label(row[None])[0].tolist()}, but {row.tolist()} has it "
+            f"the rows are called complete for label {task.rule(row[None])[0].tolist()}, but {row.tolist()} has it "
             f"too and is not among them ({int(missing.sum()):,} of {len(missing):,} are missing); "
             "add them, or leave the label out of `complete`"
         )
@@ -65,4 +65,4 @@ def labels_are_feasible(subject: Subject) -> str:
     settings = subject.task.settings
     choose_source(subject.with_rows(), settings, Streams(subject.seed)("cache")).start(labels)
     seen = count(len(unique_labels(labels)[0]), "label")
-    return f"{settings.candidates!r} has candidates for the {seen} of the {count(len(labels), 'training example')}"
+    return f"{settings.targets!r} has candidates for the {seen} of the {count(len(labels), 'training example')}"

@@ -32,13 +32,13 @@ def values_are_told_apart(subject: Subject) -> str:
         rows = torch.cat([rows, subject.walked_rows(ROWS)])  # where random ones all have the same label
     except NotApplicable:
         pass
-    labels = task.label(rows.clone())
+    labels = task.rule(rows.clone())
     if (labels == labels[0]).all():
         raise NotApplicable(f"all of {len(rows):,} assignments have the same label, so that nothing can be seen")
     tried, same = 0, []
     for names, exchanged in islice(_exchanges(task.space, rows), PAIRS):
         tried += 1
-        if torch.equal(task.label(exchanged), labels):
+        if torch.equal(task.rule(exchanged), labels):
             same.append(names)
     seen = f"on {len(rows):,} assignments" + (f", and more than {PAIRS} were not tried" if tried == PAIRS else "")
     if not same:

@@ -50,7 +50,7 @@ class Subject:
     @cached_property
     def cache(self) -> Cache:
         task = self.task
-        if task.rows is None and task.space.size > ENUMERABLE and task.settings.candidates == "kbest":
+        if task.rows is None and task.space.size > ENUMERABLE and task.settings.targets == "kbest":
             raise NotApplicable(f"k-best needs no rows, and {task.space.size:,} assignments are too many to list")
         return Cache.of(self.with_rows(), Streams(self.seed)("cache"))
 

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from softpnet.learner import SoftPNet
+    from softpnet.learner import Learner
     from softpnet.task.task import Task
     from softpnet.training.loop import Progress as Step
 
@@ -25,7 +25,7 @@ SHORT = {
     "loss_semantic": "semantic",
     "loss_concepts": "concepts",
     "gamma": "gamma",
-    "weight": "lambda",
+    "rule_weight": "lambda",
     "acceptance": "accepted",
 }
 
@@ -33,7 +33,7 @@ SHORT = {
 class Display:
     """A progress line on a terminal; elsewhere, as in a log, a line per epoch on the standard output."""
 
-    def __init__(self, model: SoftPNet) -> None:
+    def __init__(self, model: Learner) -> None:
         self.console = Console(stderr=True)
         self.model = model
         self.bar = Progress(

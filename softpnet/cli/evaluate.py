@@ -19,13 +19,13 @@ class Evaluate:
 
     def run(self) -> int:
         from softpnet.cli.display import show_metrics
-        from softpnet.learner import SoftPNet
+        from softpnet.learner import Learner
+        from softpnet.report.judge import scores
         from softpnet.report.remarks import remarks
-        from softpnet.rules.scoring import scores
         from softpnet.task.data import make_data
         from softpnet.training.streams import Streams
 
-        model = SoftPNet.load(self.folder, origin=self.task)
+        model = Learner.load(self.folder, origin=self.task)
         data = make_data(model.task, Streams(model.seed))
         metrics = scores(model, data)
         show_metrics(model.task, metrics, self.folder, remarks(model, data, metrics))

@@ -32,20 +32,20 @@ class Predict:
     def run(self) -> int:
         from softpnet.data.files import read_images
         from softpnet.data.tables import Table
-        from softpnet.learner import SoftPNet
+        from softpnet.learner import Learner
 
-        model = SoftPNet.load(self.folder, origin=self.task)
-        assert model.image_shape is not None
+        model = Learner.load(self.folder, origin=self.task)
+        assert model.input_shape is not None
         if self._names_table():
             slots = model.task.space.slots
             if len(self.columns) != slots:
                 raise InputError(f"--columns names {list(self.columns)}, expected {slots} columns, one per slot")
-            images = Table(self.images[0]).images(self.columns, model.image_shape, resize=self.resize)
+            images = Table(self.images[0]).images(self.columns, model.input_shape, resize=self.resize)
         else:
-            images = read_images(self.images, model.task.space.slots, model.image_shape, self.resize)
+            images = read_images(self.images, model.task.space.slots, model.input_shape, self.resize)
         found = model.predict(images)
         names = model.task.space.value_names()
-        for at, (concepts, label) in enumerate(zip(found.concepts.tolist(), found.label.tolist(), strict=True)):
+        for at, (concepts, label) in enumerate(zip(found.concepts.tolist(), found.labels.tolist(), strict=True)):
             words = [names[i][value] for i, value in enumerate(concepts)]
             if self.json:
                 sure = [

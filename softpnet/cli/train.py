@@ -54,7 +54,7 @@ class Train:
 
     def train(self, task: Task) -> int:
         from softpnet.cli.display import Display, show_metrics
-        from softpnet.learner import SoftPNet
+        from softpnet.learner import Learner
         from softpnet.report.judge import judge
         from softpnet.report.remarks import remarks
         from softpnet.task.data import make_data
@@ -62,7 +62,7 @@ class Train:
         from softpnet.training.folder import free_run_folder, last_run_folder
         from softpnet.training.streams import Streams
 
-        model = SoftPNet(
+        model = Learner(
             task,
             method=self.method,
             seed=self.seed,
@@ -76,7 +76,7 @@ class Train:
         first_test = next(iter(data.tests.values()))
         with Display(model) as display:
             model.fit(
-                data.train.images,
+                data.train.inputs,
                 data.train.labels,
                 data.anchors,
                 concepts=data.train.concepts,
@@ -92,7 +92,7 @@ class Train:
             show_metrics(task, metrics, folder, remarks(model, data, metrics))
         if model.interrupted and model.is_main_process:
             print(
-                f"stopped after {len(model.epochs)} of {model.settings.epochs} epochs; what was learned is saved, "
+                f"stopped after {len(model.history)} of {model.settings.epochs} epochs; what was learned is saved, "
                 f"and the same command with --out {folder} --resume goes on"
             )
         return INTERRUPTED if model.interrupted else 0

@@ -15,7 +15,7 @@ from softpnet import tasks
 from softpnet.errors import InputError
 from softpnet.experiments.rows import Row
 from softpnet.experiments.sealed import read_lines, seal, unseal, write_lines
-from softpnet.learner import SoftPNet
+from softpnet.learner import Learner
 from softpnet.metrics import without_parts
 from softpnet.storage import digest
 from softpnet.task.settings import Settings
@@ -178,7 +178,7 @@ def _check_alike(tests: Mapping[str, Any], others: Mapping[str, Any]) -> None:
 def choices(row: Row) -> dict[str, Any]:
     """What a run of this row, made now, would be made with."""
     task = tasks.load(row.task, row.options)
-    model = SoftPNet(task, method=row.method, **row.settings)
+    model = Learner(task, method=row.method, **row.settings)
     settings = dataclasses.asdict(model.settings)
     return compared({"task": task.name, "method": row.method, "origin": task.origin, "settings": settings})
 

@@ -106,12 +106,12 @@ SUDOKU_OURS = _paper((98.60, 0.62), (98.60, 0.61), (89.82, 4.00), (88.48, 5.18))
 VALID_ONLY = {"valid_only": "true"}
 SUDOKU = (
     Row("sudoku", "Sudoku, Soft-PNet", "visual_sudoku", paper=SUDOKU_OURS),
-    Row("sudoku-auto", "Sudoku, Soft-PNet, listed or k-best", "visual_sudoku", settings={"candidates": "auto"}),
+    Row("sudoku-auto", "Sudoku, Soft-PNet, listed or k-best", "visual_sudoku", settings={"targets": "auto"}),
     Row(
         "sudoku-auto-views",
         "Sudoku, Soft-PNet, listed or k-best, views",
         "visual_sudoku",
-        settings={"candidates": "auto", "views": True},
+        settings={"targets": "auto", "views": True},
     ),
     Row("sudoku-valid", "Sudoku, Soft-PNet, valid boards only", "visual_sudoku", options=VALID_ONLY, paper=SUDOKU_OURS),
     Row("sudoku-softg", "Sudoku, SoftG", "visual_sudoku", "softg", paper=SUDOKU_SOFTG),
@@ -148,7 +148,7 @@ SUDOKU = (
 )
 
 KAND = (
-    Row("kand-kbest", "Kand-Logic, Soft-PNet, k-best", "kand_logic", settings={"candidates": "kbest"}),
+    Row("kand-kbest", "Kand-Logic, Soft-PNet, k-best", "kand_logic", settings={"targets": "kbest"}),
     Row(
         "kand-cache",
         "Kand-Logic, Soft-PNet, 200,000-row cache",

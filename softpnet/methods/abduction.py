@@ -15,7 +15,7 @@ class Method(GroundedClassifier):
     """
 
     fixed: ClassVar[dict[str, Any]] = {
-        "candidates": "auto",
+        "targets": "auto",
         "target": "soft",
         "gamma": 1.0,
         "gamma_decay": 1.0,

@@ -12,6 +12,6 @@ from softpnet.methods.base import Streams
 class Method(abduction.Method):
     """Abduction with what Soft-PNet starts from: as many warm-up steps, on as many copies, with a cross-entropy."""
 
-    def warm_up(self, module: nn.Module, images: Tensor, streams: Streams) -> Tensor:
-        shown = module(images, self.augmented_anchors(streams("augment"))).anchors
+    def warm_up(self, module: nn.Module, inputs: Tensor, streams: Streams) -> Tensor:
+        shown = module(inputs, self.augmented_anchors(streams("augment"))).anchors
         return torch.stack([losses.anchor_cross_entropy(log_q) for log_q in shown]).mean()

@@ -21,7 +21,7 @@ Streams = Callable[[str], Generator]
 class Batch(NamedTuple):
     """The examples of one step."""
 
-    images: Tensor  # [B, n, C, H, W]
+    inputs: Tensor  # [B, n, C, H, W]
     labels: Tensor  # [B] or [B, m]
     ids: Tensor  # [B]
     concepts: Tensor | None = None  # [B, k], the truth, for methods that need it only
@@ -68,7 +68,7 @@ class Method(ABC):
         """State before the first step; raises if the labels cannot be trained on."""
         return {}
 
-    def warm_up(self, module: nn.Module, images: Tensor, streams: Streams) -> Tensor | None:
+    def warm_up(self, module: nn.Module, inputs: Tensor, streams: Streams) -> Tensor | None:
         """Loss of one step before the first epoch, without labels; None for methods that have no such phase.
 
         Images `[B, n, C, H, W]` of some training examples (B may be 0) may only be looked at.
@@ -85,11 +85,11 @@ class Method(ABC):
         """Make the module, in evaluation mode, ready for inference."""
         return None
 
-    def training_images(self, batch: Batch, clock: Clock, streams: Streams) -> Tensor:
-        """What the network is trained on: the batch's images, or an augmented view where the settings ask for it."""
+    def training_inputs(self, batch: Batch, clock: Clock, streams: Streams) -> Tensor:
+        """What the network is trained on: the batch's inputs, or an augmented view where the settings ask for it."""
         if self.settings.views and clock.epoch >= self.settings.views_delay:
-            return augment(batch.images, self.task.background, streams("views"))
-        return batch.images
+            return augment(batch.inputs, self.task.background, streams("views"))
+        return batch.inputs
 
     def augmented_anchors(self, generator: Generator) -> list[Tensor]:
         """The originals and fresh copies of them, per group `[A, P, C, H, W]`."""

@@ -31,10 +31,10 @@ class GroundedClassifier(Classified, Grounded):
         self, module: nn.Module, state: State, batch: Batch, clock: Clock, streams: Streams
     ) -> tuple[Tensor, State, dict[str, float]]:
         gamma = self.gamma(clock)
-        images = self.training_images(batch, clock, streams)
-        log_p = module(images).log_p
+        inputs = self.training_inputs(batch, clock, streams)
+        log_p = module(inputs).log_p
         with torch.no_grad():
-            clean = log_p.detach() if images is batch.images else module(batch.images).log_p
+            clean = log_p.detach() if inputs is batch.inputs else module(batch.inputs).log_p
             target, state, info = self.target(state, batch, clean, clock, gamma, streams("walk"))
         kl = losses.kl(target, log_p)
         return kl, state, info | {"loss_kl": kl.item(), "gamma": gamma}

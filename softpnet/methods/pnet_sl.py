@@ -15,7 +15,7 @@ class Method(Prototypical):
     L = L_proto + lambda * -log P(y|x), where P(y|x) is the sum of p(c|x) over S(y), exact.
     """
 
-    columns = ("loss_proto", "loss_semantic", "weight")
+    columns = ("loss_proto", "loss_semantic", "rule_weight")
     log_prob: LabelLogProb
 
     def start(self, labels: Tensor, streams: Streams) -> dict[str, Tensor]:
@@ -27,8 +27,8 @@ class Method(Prototypical):
     ) -> tuple[Tensor, dict[str, Tensor], dict[str, float]]:
         weight = self.weight(clock)
         anchors = self.augmented_anchors(streams("augment"))
-        reading = module(self.training_images(batch, clock, streams), anchors)
+        reading = module(self.training_inputs(batch, clock, streams), anchors)
         proto = self.prototypical(reading.anchors, streams)
         semantic = -self.log_prob(reading.log_p, batch.labels).mean()
-        info = {"loss_proto": proto.item(), "loss_semantic": semantic.item(), "weight": weight}
+        info = {"loss_proto": proto.item(), "loss_semantic": semantic.item(), "rule_weight": weight}
         return proto + weight * semantic, state, info

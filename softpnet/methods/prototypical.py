@@ -22,9 +22,9 @@ class Prototypical(base.Method):
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
         return PrototypeNetwork(self.task.space, encoders)
 
-    def warm_up(self, module: nn.Module, images: Tensor, streams: Streams) -> Tensor:
+    def warm_up(self, module: nn.Module, inputs: Tensor, streams: Streams) -> Tensor:
         anchors = self.augmented_anchors(streams("augment"))
-        return self.prototypical(module(images, anchors).anchors, streams)
+        return self.prototypical(module(inputs, anchors).anchors, streams)
 
     def prototypical(self, embedded: list[Tensor], streams: Streams) -> Tensor:
         """Mean over groups of the episodic loss of the embedded anchors `[A, P, D]`."""
@@ -34,7 +34,7 @@ class Prototypical(base.Method):
     def weight(self, clock: Clock) -> float:
         """lambda, the weight of the label's loss beside the prototypical one."""
         settings = self.settings
-        return schedules.ramp(settings.weight, settings.weight_delay, settings.weight_ramp)(clock.epoch)
+        return schedules.ramp(settings.rule_weight, settings.rule_delay, settings.rule_ramp)(clock.epoch)
 
     def finish(self, module: Reader) -> None:
         assert isinstance(module, PrototypeNetwork)

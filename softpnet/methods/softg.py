@@ -14,4 +14,4 @@ class Method(softg_k.Method):
     encounter, and is the target of a cross-entropy.
     """
 
-    fixed: ClassVar[dict[str, Any]] = softg_k.Method.fixed | {"kept": 1}
+    fixed: ClassVar[dict[str, Any]] = softg_k.Method.fixed | {"working_set": 1}

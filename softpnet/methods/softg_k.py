@@ -13,7 +13,7 @@ class Method(GroundedClassifier):
 
     encoder = staticmethod(lenet)
     fixed: ClassVar[dict[str, Any]] = {
-        "candidates": "cache",
+        "targets": "cache",
         "draw_factor": 1,
         "target": "best",
     }

@@ -23,6 +23,6 @@ class Method(Classified):
         self, module: nn.Module, state: dict[str, Tensor], batch: Batch, clock: Clock, streams: Streams
     ) -> tuple[Tensor, dict[str, Tensor], dict[str, float]]:
         assert batch.concepts is not None
-        log_p = module(self.training_images(batch, clock, streams)).log_p
+        log_p = module(self.training_inputs(batch, clock, streams)).log_p
         loss = losses.kl(one_hot(batch.concepts, self.task.space.h).to(log_p), log_p)
         return loss, state, {"loss_concepts": loss.item()}

@@ -17,7 +17,7 @@ class Method(Prototypical):
     belong to it; what lies between Soft-PNet and this one is that of not knowing the concepts.
     """
 
-    columns = ("loss_proto", "loss_concepts", "weight")
+    columns = ("loss_proto", "loss_concepts", "rule_weight")
     needs_concepts = True
 
     def loss(
@@ -26,8 +26,8 @@ class Method(Prototypical):
         assert batch.concepts is not None
         weight = self.weight(clock)
         anchors = self.augmented_anchors(streams("augment"))
-        reading = module(self.training_images(batch, clock, streams), anchors)
+        reading = module(self.training_inputs(batch, clock, streams), anchors)
         proto = self.prototypical(reading.anchors, streams)
         loss = losses.kl(one_hot(batch.concepts, self.task.space.h).to(reading.log_p), reading.log_p)
-        info = {"loss_proto": proto.item(), "loss_concepts": loss.item(), "weight": weight}
+        info = {"loss_proto": proto.item(), "loss_concepts": loss.item(), "rule_weight": weight}
         return proto + weight * loss, state, info

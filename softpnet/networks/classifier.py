@@ -22,8 +22,8 @@ class Classification(NamedTuple):
 class LinearHeads(nn.ModuleDict):
     """From embedding to primitives, one linear layer for every group."""
 
-    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], image_shape: torch.Size) -> None:
-        sizes = {name: embedding_size(encoder, image_shape) for name, encoder in encoders.items()}
+    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], input_shape: torch.Size) -> None:
+        sizes = {name: embedding_size(encoder, input_shape) for name, encoder in encoders.items()}
         super().__init__(
             {module_key(group.name): nn.Linear(sizes[group.encoder], len(group.primitives)) for group in space.groups}
         )
@@ -42,24 +42,24 @@ class LinearHeads(nn.ModuleDict):
 class ClassifierNetwork(Reader):
     """Encoders, by name, and linear heads."""
 
-    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], image_shape: torch.Size) -> None:
+    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], input_shape: torch.Size) -> None:
         super().__init__(space, encoders)
-        self.heads = LinearHeads(space, encoders, image_shape)
+        self.heads = LinearHeads(space, encoders, input_shape)
 
-    def forward(self, images: Tensor, anchors: Sequence[Tensor] = ()) -> Classification:
+    def forward(self, inputs: Tensor, anchors: Sequence[Tensor] = ()) -> Classification:
         """Images `[B, n, C, H, W]` (B may be 0) and anchors `[A, P, C, H, W]` per group, in one pass per encoder."""
-        slots, embedded = self.embed_with_anchors(images, anchors)
+        slots, embedded = self.embed_with_anchors(inputs, anchors)
         return Classification(self.heads.log_p(slots), self.heads.primitives(embedded) if embedded else [])
 
-    def log_p(self, images: Tensor) -> Tensor:
-        """log p `[B, k, h]` of images `[B, n, C, H, W]`."""
-        return self.heads.log_p(self.embed(images))
+    def log_p(self, inputs: Tensor) -> Tensor:
+        """log p `[B, k, h]` of inputs `[B, n, C, H, W]`."""
+        return self.heads.log_p(self.embed(inputs))
 
 
 @torch.no_grad()
-def embedding_size(encoder: nn.Module, image_shape: torch.Size) -> int:
-    """D of an encoder for images `[C, H, W]`, asked with two blank ones in evaluation mode."""
+def embedding_size(encoder: nn.Module, input_shape: torch.Size) -> int:
+    """D of an encoder for inputs `[C, H, W]`, asked with two blank ones in evaluation mode."""
     training = encoder.training
-    size = encoder.eval()(torch.zeros(2, *image_shape)).shape[1]
+    size = encoder.eval()(torch.zeros(2, *input_shape)).shape[1]
     encoder.train(training)
     return int(size)

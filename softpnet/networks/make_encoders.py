@@ -17,7 +17,7 @@ Encoder = nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
 """A module from image to vector, a function from the number of channels to one, or a dict of either by name."""
 
 
-def make_encoders(space: ConceptSpace, given: Encoder, image_shape: torch.Size) -> dict[str, nn.Module]:
+def make_encoders(space: ConceptSpace, given: Encoder, input_shape: torch.Size) -> dict[str, nn.Module]:
     """One encoder per name that the groups use, checked against the images' size; a module is copied."""
     encoders = {}
     for name in dict.fromkeys(group.encoder for group in space.groups):
@@ -27,17 +27,17 @@ def make_encoders(space: ConceptSpace, given: Encoder, image_shape: torch.Size) 
                 raise InputError(f"no encoder for {name!r}; the encoders given are {', '.join(given)}")
             one = given[name]
         try:
-            made = one(image_shape[0]) if callable(one) and not isinstance(one, nn.Module) else copy.deepcopy(one)
+            made = one(input_shape[0]) if callable(one) and not isinstance(one, nn.Module) else copy.deepcopy(one)
         except (ValueError, RuntimeError) as error:
             raise InputError(
                 f"the encoder of group {name!r} cannot be made: {error}; give a function that does"
             ) from error
-        check_encoder(name, made, image_shape)
+        check_encoder(name, made, input_shape)
         encoders[name] = made
     return encoders
 
 
-def check_encoder(name: str, encoder: nn.Module, image_shape: torch.Size) -> None:
+def check_encoder(name: str, encoder: nn.Module, input_shape: torch.Size) -> None:
     """An encoder must map `[M, C, H, W]` to `[M, D]`; it is tried on two blank images in evaluation mode."""
     if not isinstance(encoder, nn.Module):
         raise InputError(
@@ -45,10 +45,10 @@ def check_encoder(name: str, encoder: nn.Module, image_shape: torch.Size) -> Non
             "or a function from the number of channels to one"
         )
     training = encoder.training
-    size = "x".join(map(str, image_shape))
+    size = "x".join(map(str, input_shape))
     try:
         with torch.no_grad():
-            vectors = encoder.eval()(torch.zeros(2, *image_shape))
+            vectors = encoder.eval()(torch.zeros(2, *input_shape))
     except Exception as error:
         first = str(error).splitlines()[0] if str(error) else repr(error)
         raise InputError(

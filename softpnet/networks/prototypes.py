@@ -36,9 +36,9 @@ class PrototypeNetwork(Reader):
         super().__init__(space, encoders)
         self.prototypes = nn.ParameterDict()
 
-    def forward(self, images: Tensor, anchors: Sequence[Tensor]) -> Reading:
+    def forward(self, inputs: Tensor, anchors: Sequence[Tensor]) -> Reading:
         """Images `[B, n, C, H, W]` (B may be 0) and anchors `[A, P, C, H, W]` per group, in one pass per encoder."""
-        slots, embedded = self.embed_with_anchors(images, anchors)
+        slots, embedded = self.embed_with_anchors(inputs, anchors)
         centres = [anchor.mean(0) for anchor in embedded]  # [P, D]
         return Reading(self._log_p(slots, centres), embedded)
 
@@ -50,9 +50,9 @@ class PrototypeNetwork(Reader):
         for group, anchor in zip(self.space.groups, embedded, strict=True):
             self.prototypes[module_key(group.name)] = nn.Parameter(anchor.mean(0), requires_grad=False)
 
-    def log_p(self, images: Tensor) -> Tensor:
-        """log p `[B, k, h]` of images `[B, n, C, H, W]` with the settled prototypes."""
-        return self._log_p(self.embed(images), self.settled())
+    def log_p(self, inputs: Tensor) -> Tensor:
+        """log p `[B, k, h]` of inputs `[B, n, C, H, W]` with the settled prototypes."""
+        return self._log_p(self.embed(inputs), self.settled())
 
     def settled(self) -> list[Tensor]:
         """The prototypes of inference, per group `[P, D]`."""

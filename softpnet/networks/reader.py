@@ -1,4 +1,4 @@
-"""Reader: the network that reads concepts from images, and what inference asks of it."""
+"""Reader: the network that reads concepts from inputs, and what inference asks of it."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ class Reader(nn.Module):
         self.encoders = nn.ModuleDict({module_key(name): encoder for name, encoder in encoders.items()})
 
     @abstractmethod
-    def log_p(self, images: Tensor) -> Tensor:
-        """log p `[B, k, h]` of images `[B, n, C, H, W]`."""
+    def log_p(self, inputs: Tensor) -> Tensor:
+        """log p `[B, k, h]` of inputs `[B, n, C, H, W]`."""
 
-    def embed(self, images: Tensor) -> list[Tensor]:
+    def embed(self, inputs: Tensor) -> list[Tensor]:
         """Embeddings of the slots of each group, `[B, n_g, D]`."""
-        return self.embed_with_anchors(images, [])[0]
+        return self.embed_with_anchors(inputs, [])[0]
 
     def settled(self) -> list[Tensor]:
         """The prototypes of inference, per group `[P, D]`; none for a network that has no prototypes."""
         return []
 
-    def embed_with_anchors(self, images: Tensor, anchors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    def embed_with_anchors(self, inputs: Tensor, anchors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """Slots `[B, n_g, D]` and anchors `[A, P, D]` of every group; a shared encoder runs once over all it reads."""
         slots: dict[int, Tensor] = {}
         embedded: dict[int, Tensor] = {}
         for name, encoder in self.encoders.items():
             groups = {g: group for g, group in enumerate(self.space.groups) if module_key(group.encoder) == name}
             read = sorted({slot for group in groups.values() for slot in group.slots})
-            seen = images if read == list(range(images.shape[1])) else images[:, read]  # [B, n_read, C, H, W]
+            seen = inputs if read == list(range(inputs.shape[1])) else inputs[:, read]  # [B, n_read, C, H, W]
             extra = {g: anchors[g] for g in groups} if anchors else {}
             parts = [seen.flatten(0, 1), *(anchor.flatten(0, 1) for anchor in extra.values())]
             vectors = encoder(torch.cat(parts) if extra else parts[0])  # [B * n_read + sum of A * P, D]

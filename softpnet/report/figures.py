@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from softpnet import tasks
-from softpnet.learner import SoftPNet
+from softpnet.learner import Learner
 from softpnet.report.accuracy import accuracies
 from softpnet.report.filmstrip import Camera, filmstrip
 from softpnet.report.judge import draw
@@ -45,7 +45,7 @@ RUNS = (
     SmallRun(
         "kand_logic",
         {"train": "200", "test": "200"},
-        {"epochs": 8, "candidates": "kbest", "halve_every": 0, "weight_delay": 1, "weight_ramp": 2},
+        {"epochs": 8, "targets": "kbest", "halve_every": 0, "rule_delay": 1, "rule_ramp": 2},
         watched=120,
     ),
 )
@@ -78,13 +78,13 @@ def _draw_run(folder: Path, run: SmallRun) -> list[dict[str, float]]:
     samples(folder / "sample.png", task.space, data.train, f"{task.name}: examples")
     camera = None if run.filmed is None else Camera(task, data.train, run.filmed)
 
-    def watch(model: SoftPNet, state: Mapping[str, Tensor]) -> dict[str, float]:
+    def watch(model: Learner, state: Mapping[str, Tensor]) -> dict[str, float]:
         if camera is not None:
             camera.look(model, state)
         return model.score(*test)
 
-    model = SoftPNet(task, seed=0, threads=1, **run.settings)
-    model.fit(data.train.images, data.train.labels, data.anchors, watch=watch)
+    model = Learner(task, seed=0, threads=1, **run.settings)
+    model.fit(data.train.inputs, data.train.labels, data.anchors, watch=watch)
     if model.interrupted:
         raise KeyboardInterrupt
     draw(model, data._replace(tests={name: test}), folder)
@@ -92,7 +92,7 @@ def _draw_run(folder: Path, run: SmallRun) -> list[dict[str, float]]:
         true = data.train.concepts[camera.example]
         title = f"{task.name}: the working set of one example"
         filmstrip(folder / "filmstrip.png", camera, model.anchors, true, title)
-    return model.epochs
+    return model.history
 
 
 def _draw_sample(folder: Path, name: str) -> None:
@@ -104,6 +104,6 @@ def _draw_sample(folder: Path, name: str) -> None:
 
 def _thinned(examples: Examples, count: int) -> Examples:
     """So many of the examples, evenly spread: some tasks put all of one label first."""
-    chosen = torch.linspace(0, len(examples.images) - 1, min(count, len(examples.images))).long()
+    chosen = torch.linspace(0, len(examples.inputs) - 1, min(count, len(examples.inputs))).long()
     concepts = None if examples.concepts is None else examples.concepts[chosen]
-    return examples._replace(images=examples.images[chosen], labels=examples.labels[chosen], concepts=concepts)
+    return examples._replace(inputs=examples.inputs[chosen], labels=examples.labels[chosen], concepts=concepts)

@@ -19,7 +19,7 @@ from softpnet.targets.cache import repeated
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from softpnet.learner import SoftPNet
+    from softpnet.learner import Learner
     from softpnet.task.concepts import ConceptSpace
     from softpnet.task.data import Examples
     from softpnet.task.task import Task
@@ -50,18 +50,18 @@ class Camera:
                 "that it keeps none; film an example of another label"
             )
         self.task, self.example = task, example
-        self.image = examples.images[example]  # [n, C, H, W]
+        self.image = examples.inputs[example]  # [n, C, H, W]
         self.label = examples.labels[example]
         self.frames: list[Frame] = []
 
-    def look(self, model: SoftPNet, state: Mapping[str, Tensor]) -> dict[str, float]:
+    def look(self, model: Learner, state: Mapping[str, Tensor]) -> dict[str, float]:
         """Take the frame of the epoch that has just ended; adds nothing to its record."""
         if "rows" not in state:
             raise InputError(
-                f"candidates={model.settings.candidates!r} keeps no working sets to film; train with candidates='cache'"
+                f"targets={model.settings.targets!r} keeps no working sets to film; train with targets='cache'"
             )
         assert model.module is not None
-        gamma = model.epochs[-1]["gamma"]
+        gamma = model.history[-1]["gamma"]
         rows, valid = state["rows"][self.example], state["valid"][self.example]  # [K, k], [K]
         valid = valid & ~repeated(self.task.space.keys(rows)[None])[0]
         with torch.no_grad():
@@ -69,7 +69,7 @@ class Camera:
         scores = scoring.scores(log_p, rows[None])  # [1, K]
         weights = targets.weights(scores, valid[None], model.settings.target_gamma(gamma))[0]
         order = scores[0].masked_fill(~valid, -math.inf).argsort(descending=True, stable=True)[: int(valid.sum())]
-        self.frames.append(Frame(len(model.epochs), gamma, rows[order], weights[order], scores[0, order]))
+        self.frames.append(Frame(len(model.history), gamma, rows[order], weights[order], scores[0, order]))
         return {}
 
 

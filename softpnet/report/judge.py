@@ -12,7 +12,7 @@ import torch
 
 from softpnet.errors import InputError
 from softpnet.experiments.records import Record
-from softpnet.learner import SoftPNet
+from softpnet.learner import Learner
 from softpnet.report.accuracy import accuracies
 from softpnet.report.pictures import curves, learned
 from softpnet.storage import digest, to_json, to_safetensors
@@ -23,17 +23,17 @@ from softpnet.training.run import fingerprint
 from softpnet.training.streams import Streams
 
 
-def scores(model: SoftPNet, data: Data) -> dict[str, dict[str, float]]:
+def scores(model: Learner, data: Data) -> dict[str, dict[str, float]]:
     """Metrics of every test set; the first is the one that is reported."""
     return {name: model.score(*examples) for name, examples in data.tests.items()}
 
 
-def judge(model: SoftPNet, data: Data, run: Path, pictures: bool) -> dict[str, dict[str, float]]:
+def judge(model: Learner, data: Data, run: Path, pictures: bool) -> dict[str, dict[str, float]]:
     """Score the model, and write the final metrics and what it learned into its run folder."""
     with RunFolder.to_write(run) as folder, tempfile.TemporaryDirectory() as scratch:
         found = scores(model, data)
         assert model.module is not None  # or it could not have been scored
-        epochs = [epoch["seconds"] for epoch in model.epochs]
+        epochs = [epoch["seconds"] for epoch in model.history]
         metrics = {
             "epochs": len(epochs),
             "interrupted": model.interrupted,
@@ -51,16 +51,16 @@ def judge(model: SoftPNet, data: Data, run: Path, pictures: bool) -> dict[str, d
     return found
 
 
-def draw(model: SoftPNet, data: Data, folder: Path) -> None:
+def draw(model: Learner, data: Data, folder: Path) -> None:
     """One picture per group: anchors, prototypes (if any) among the test embeddings, confusions; learning curves,
     of the accuracy too where the run was watched."""
     examples = next(iter(data.tests.values()))
     space = model.task.space
-    probabilities = model.predict(examples.images).probabilities  # [N, k, h]
+    probabilities = model.predict(examples.inputs).probabilities  # [N, k, h]
     parts = probabilities.split([group.size for group in space.groups], dim=1)
     prototypes = model.prototypes()
     for g, group in enumerate(space.groups):
-        embeddings = model.embed(examples.images)[g].flatten(0, 1)  # [N * n_g, D]
+        embeddings = model.embed(examples.inputs)[g].flatten(0, 1)  # [N * n_g, D]
         # The values read attribute by attribute may be no primitive together; the most probable primitive always is.
         values = parts[g].unflatten(1, (len(group.slots), -1)).flatten(0, 1)  # [N * n_g, a, h]
         each = values[:, torch.arange(len(group.values)), group.primitive_table()]  # [N * n_g, P, a]
@@ -79,10 +79,10 @@ def draw(model: SoftPNet, data: Data, folder: Path) -> None:
             title=f"{model.task.name}: what {len(group.primitive_names)} labelled images taught",
             seed=model.seed,
         )
-    if model.epochs:
-        curves(folder / "curves.png", model.epochs)
-    if any("label_accuracy" in epoch for epoch in model.epochs):
-        accuracies(folder / "accuracy.png", {model.task.name: model.epochs})
+    if model.history:
+        curves(folder / "curves.png", model.history)
+    if any("label_accuracy" in epoch for epoch in model.history):
+        accuracies(folder / "accuracy.png", {model.task.name: model.history})
 
 
 def check_same_data(task: Task, records: Sequence[Record]) -> None:

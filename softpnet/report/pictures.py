@@ -67,17 +67,17 @@ def curves(path: Path, epochs: Sequence[Mapping[str, float | None]]) -> None:
     """Draw losses (keys "loss..."), gamma, weight (lambda), acceptance; absent, None or NaN is a gap."""
     losses = sorted({key for row in epochs for key in row if key.startswith("loss")})
     panels: dict[str, dict[str, list[float]]] = {}
-    for key in (*losses, "gamma", "weight", "acceptance"):
+    for key in (*losses, "gamma", "rule_weight", "acceptance"):
         y = finite(epochs, key)
         if y:
             panels.setdefault("loss" if key in losses else key, {})[key.removeprefix("loss_")] = y
     if not panels:
-        raise InputError(f'no finite "loss...", "gamma", "weight" or "acceptance" in {len(epochs)} epochs')
+        raise InputError(f'no finite "loss...", "gamma", "rule_weight" or "acceptance" in {len(epochs)} epochs')
     wide = (WIDTH - 2 * MARGIN) / 4
     with page(path, 1.8, wide * len(panels) + 2 * MARGIN) as (_, place):
         for i, (panel, lines) in enumerate(panels.items()):
             axes = place(MARGIN + i * wide + 0.36, 0.4, wide - 0.42, 1.15)
-            axes.set_title({"gamma": "gamma γ", "weight": "weight λ"}.get(panel, panel))
+            axes.set_title({"gamma": "gamma γ", "rule_weight": "weight λ"}.get(panel, panel))
             axes.set(xlabel="epoch", xlim=(0.5, len(epochs) + 0.5))
             for j, (key, y) in enumerate(lines.items()):
                 size = 2.5 if len(y) < 15 else 1.1  # hidden in the line; only lone values show as dots

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from softpnet.learner import SoftPNet
+from softpnet.learner import Learner
 from softpnet.metrics import Part, entry_name, most_frequent_mistake, parts
 from softpnet.rules.function import some_rows
 from softpnet.task.data import Data
@@ -18,7 +18,7 @@ TRIED = 2_000
 """Random assignments that show which entries of a label vector depend on a group."""
 
 
-def remarks(model: SoftPNet, data: Data, metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
+def remarks(model: Learner, data: Data, metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
     """A sentence for each test set whose labels are right much more often than the worst read of its concepts."""
     found = []
     for split, values in metrics.items():
@@ -61,16 +61,16 @@ def _entries_that_depend_on(task: Task, part: Part) -> list[int]:
     rows = some_rows(task.space, TRIED)
     changed = rows.clone()
     part.of(task.space, changed).copy_(part.of(task.space, rows).roll(1, 0))  # `of` is a view
-    before, after = task.label(rows.clone()), task.label(changed)
+    before, after = task.rule(rows.clone()), task.rule(changed)
     if before.dim() == 1 or before.shape[1] == 1:
         return []
     return (before != after).any(0).nonzero().flatten().tolist()
 
 
-def _mistake(model: SoftPNet, data: Data, split: str, part: Part) -> str:
+def _mistake(model: Learner, data: Data, split: str, part: Part) -> str:
     """The most frequent wrong reading in words."""
     examples = data.tests[split]
     assert examples.concepts is not None  # or there were no accuracy of concepts
-    predicted = model.predict(examples.images).concepts
+    predicted = model.predict(examples.inputs).concepts
     found = most_frequent_mistake(model.task.space, part, predicted, examples.concepts.long())
     return "" if found is None else f" ({100 * found.share:.0f} % of {found.value!r} read as {found.taken_for!r})"

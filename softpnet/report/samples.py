@@ -47,7 +47,7 @@ def samples(path: Path, space: ConceptSpace, examples: Examples, title: str = ""
                 x = left + slot % columns * cell
                 y = height - head - slot // columns * step - picture
                 axes = place(x, y, picture, picture)
-                show(axes, examples.images[index, slot])
+                show(axes, examples.inputs[index, slot])
                 for line, name in enumerate(names[e][slot].split("\n")):
                     figure.text((x + picture / 2) / width, (y - 0.115 * (line + 1)) / height, name, ha="center")
 

@@ -27,63 +27,63 @@ def some_rows(space: ConceptSpace, count: int = 64) -> Tensor:
 
 def check_runs(task: Task, rows: Tensor) -> None:
     try:
-        task.label(rows.clone())
+        task.rule(rows.clone())
     except Exception as error:
         raise TaskError(
-            f"the label function of task {task.name!r} failed on rows of shape {list(rows.shape)}: {error!r}; "
+            f"the rule of task {task.name!r} failed on rows of shape {list(rows.shape)}: {error!r}; "
             "it must work on a whole batch, e.g. c[..., 0] + c[..., 1]"
         ) from error
 
 
 def check_integers(task: Task, rows: Tensor) -> None:
-    labels = task.label(rows.clone())
+    labels = task.rule(rows.clone())
     if not is_integer(labels):
         found = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
         raise TaskError(
-            f"the label function of task {task.name!r} returns {found}, expected an integer tensor; "
+            f"the rule of task {task.name!r} returns {found}, expected an integer tensor; "
             "end it with .long() if the values are whole"
         )
 
 
 def check_shape(task: Task, rows: Tensor) -> None:
-    labels = task.label(rows.clone())
+    labels = task.rule(rows.clone())
     if labels.shape[:1] != rows.shape[:1] or labels.dim() > 2:
         raise TaskError(
-            f"the label function of task {task.name!r} maps rows of shape {list(rows.shape)} to {list(labels.shape)}, "
+            f"the rule of task {task.name!r} maps rows of shape {list(rows.shape)} to {list(labels.shape)}, "
             f"expected [{len(rows)}] or [{len(rows)}, m]; index concepts with c[..., i]"
         )
 
 
 def check_repeatable(task: Task, rows: Tensor) -> None:
-    if not torch.equal(task.label(rows.clone()), task.label(rows.clone())):
+    if not torch.equal(task.rule(rows.clone()), task.rule(rows.clone())):
         raise TaskError(
-            f"the label function of task {task.name!r} differs between two calls on the same rows; "
+            f"the rule of task {task.name!r} differs between two calls on the same rows; "
             "it must be a fixed function of the concepts"
         )
 
 
 def check_vectorised(task: Task, rows: Tensor) -> None:
-    labels = task.label(rows.clone())
+    labels = task.rule(rows.clone())
     try:
-        folded = task.label(rows.clone().unflatten(0, (8, 8)))
+        folded = task.rule(rows.clone().unflatten(0, (8, 8)))
         vectorised = folded.shape == (8, 8, *labels.shape[1:]) and torch.equal(folded.flatten(0, 1), labels)
     except Exception:
         vectorised = False
     if not vectorised:
         raise TaskError(
-            f"the label function of task {task.name!r} fails or gives other labels when the same rows "
+            f"the rule of task {task.name!r} fails or gives other labels when the same rows "
             "come as [8, 8, k]; use c[..., i], not c[:, i], and reduce over dim=-1"
         )
 
 
 def check_input_kept(task: Task, rows: Tensor) -> None:
     given = rows.clone()
-    task.label(given)
+    task.rule(given)
     changed = (given != rows).any(1)
     if changed.any():
         at = int(changed.nonzero()[0])
         raise TaskError(
-            f"the label function of task {task.name!r} writes into its input: row {rows[at].tolist()} is "
+            f"the rule of task {task.name!r} writes into its input: row {rows[at].tolist()} is "
             f"{given[at].tolist()} afterwards; work on a copy, c.clone()"
         )
 

@@ -18,7 +18,7 @@ def sampled_labels(task: Task) -> Tensor:
     """The distinct labels of many random assignments, always the same ones."""
     space = task.space
     rows = torch.rand(SAMPLED, space.k, generator=Generator().manual_seed(0)) * torch.tensor(space.sizes)
-    return unique_labels(task.label(rows.long()))[0]
+    return unique_labels(task.rule(rows.long()))[0]
 
 
 def unique_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,8 +56,8 @@ def warn_of_unseen(task: Task, seen: Tensor, labels: Tensor) -> None:
     if (found < 0).any():
         warnings.warn(
             f"{_which(labels, found < 0)} was given by none of many random assignments of task {task.name!r}: it is "
-            "rare or impossible, and such examples may get no candidates; correct the labels, raise pool, or add rows "
-            "for it and use candidates='cache'",
+            "rare or impossible, and such examples may get no candidates; correct the labels, raise kbest_pool, or add "
+            "rows for it and use targets='cache'",
             stacklevel=2,
         )
 

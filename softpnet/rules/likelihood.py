@@ -27,7 +27,7 @@ def label_log_prob(task: Task, labels: Tensor, generator: Generator) -> LabelLog
         return task.label_log_prob
     if task.space.size <= SUMMABLE:
         rows = task.space.all()
-        cache = Cache(task, Rows(rows, complete=unique_labels(task.label(rows))[0]), generator)
+        cache = Cache(task, Rows(rows, complete=unique_labels(task.rule(rows))[0]), generator)
         find_feasible(task, cache.labels, labels, labels)
         return RowSum(cache)
     wanted = unique_labels(labels)[0]

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from softpnet.errors import TaskError
 from softpnet.rules.rows import Cache
 from softpnet.task.concepts import ConceptSpace, row_keys
-from softpnet.task.task import LabelFunction, Move
+from softpnet.task.task import Move, Rule
 
 
 def same_label(cache: Cache) -> Move:
@@ -30,7 +30,7 @@ def same_label(cache: Cache) -> Move:
     return move
 
 
-def switch_one(space: ConceptSpace, label: LabelFunction) -> Move:
+def switch_one(space: ConceptSpace, label: Rule) -> Move:
     """Give one concept, chosen uniformly, another value, chosen uniformly; stay if the label would change."""
     sizes = torch.tensor(space.sizes)
 

@@ -38,7 +38,7 @@ class Cache:
         keys, place = task.space.keys(rows).sort(stable=True)
         first = torch.nn.functional.pad(keys[1:] != keys[:-1], (1, 0), value=True)
         rows = rows[place[first].sort().values]  # [M, k] distinct, in random order
-        self.labels, ids = unique_labels(task.label(rows))
+        self.labels, ids = unique_labels(task.rule(rows))
         by_label = ids.sort(stable=True).indices
         rows = rows[by_label]
         self.rows = rows.to(torch.uint8 if task.space.h <= 256 else torch.int32)  # a long list is large enough so
@@ -62,10 +62,10 @@ class Cache:
         if task.space.size > ENUMERABLE:
             raise TaskError(
                 f"task {task.name!r} has {task.space.size:,} assignments, too many to list (at most {ENUMERABLE:,}); "
-                "give the task rows=..., or use candidates='kbest', which needs no cache, with a method that allows it"
+                "give the task rows=..., or use targets='kbest', which needs no cache, with a method that allows it"
             )
         rows = task.space.all()
-        return cls(task, Rows(rows, complete=unique_labels(task.label(rows))[0]), generator)
+        return cls(task, Rows(rows, complete=unique_labels(task.rule(rows))[0]), generator)
 
     def draw(self, ids: Tensor, log_p: Tensor, drawn: int, kept: int, generator: Generator) -> tuple[Tensor, Tensor]:
         """Draw `drawn` distinct rows of each example's label, keep the `kept` with the highest log p (Alg. 2).
@@ -117,7 +117,7 @@ class Cache:
         """Write rows, labels and which labels are complete as safetensors, and its sha256 beside it."""
         stored = {
             "rows": self.rows,
-            "labels": self.task.label(self.rows.long()),
+            "labels": self.task.rule(self.rows.long()),
             "complete": self.labels[self.complete],
         }
         data = to_safetensors(stored, {})
@@ -165,7 +165,7 @@ def _verified(task: Task, given: Rows) -> Tensor:
             f"expected values from 0 to below {list(task.space.sizes)}; correct the rows or the space"
         )
     if given.labels is not None:
-        labels = task.label(rows)
+        labels = task.rule(rows)
         if given.labels.shape != labels.shape:
             raise TaskError(
                 f"labels of shape {list(given.labels.shape)} are stored with the {len(rows)} rows of task "

@@ -27,7 +27,7 @@ class Listed:
     def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
         label = find_labels(self.cache.labels, query.labels)
         everything = int(self.cache.counts[label].max())
-        rows, valid = self.cache.draw(label, query.log_p, everything, self.settings.kept, generator)
+        rows, valid = self.cache.draw(label, query.log_p, everything, self.settings.working_set, generator)
         return Candidates(rows, valid), state, {}
 
 
@@ -43,7 +43,7 @@ class ListedOrKBest:
 
     def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
         has = self.listed.has(query.labels)
-        kept, k = self.listed.settings.kept, query.log_p.shape[1]
+        kept, k = self.listed.settings.working_set, query.log_p.shape[1]
         rows = torch.zeros(len(has), kept, k, dtype=torch.int64)
         valid = torch.zeros(len(has), kept, dtype=torch.bool)
         info: Info = {}

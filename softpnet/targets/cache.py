@@ -29,7 +29,7 @@ class CacheWalk:
         """Empty working sets. An example of a corrupted label walks on rows of the label it is corrupted from."""
         walked = walked_labels(self.task, labels)
         label = find_feasible(self.task, self.cache.labels, walked, labels)  # [N]
-        kept, k = self.settings.kept, self.task.space.k
+        kept, k = self.settings.working_set, self.task.space.k
         return {
             "label": label,
             "started": torch.zeros(len(labels), dtype=torch.bool),
@@ -45,10 +45,10 @@ class CacheWalk:
         if new.any():
             settings = self.settings
             rows[new], valid[new] = self.cache.draw(
-                label[new], log_p[new], settings.kept * settings.draw_factor, settings.kept, generator
+                label[new], log_p[new], settings.working_set * settings.draw_factor, settings.working_set, generator
             )
         # A set that already holds every cached row of its label has nowhere to go: walking it could only lose rows.
-        free = ~new & (self.cache.counts[label] > self.settings.kept)
+        free = ~new & (self.cache.counts[label] > self.settings.working_set)
         if query.epoch % self.settings.walk_every == 0 and free.any():
             rows[free], info["acceptance"] = self._walk(rows[free], log_p[free], query.gamma, generator)
         state = state | {

@@ -16,9 +16,9 @@ from softpnet.task.task import Task
 def choose_source(task: Task, settings: Settings, generator: Generator) -> CandidateSource:
     """Cache and walk, k-best, or, per label, the complete list where there is one."""
     unlisted = task.rows is None and task.space.size > ENUMERABLE
-    if settings.candidates == "kbest" or (settings.candidates == "auto" and unlisted):
+    if settings.targets == "kbest" or (settings.targets == "auto" and unlisted):
         return KBest(task, settings)
     cache = Cache.of(task, generator)
-    if settings.candidates == "auto":
+    if settings.targets == "auto":
         return ListedOrKBest(Listed(cache, settings), KBest(task, settings))
     return CacheWalk(task, cache, settings)

@@ -25,7 +25,7 @@ class KBest:
         """As every source's; labels that are `listed` elsewhere are known to be feasible."""
         space = self.task.space
         if space.size <= ENUMERABLE:
-            find_feasible(self.task, unique_labels(self.task.label(space.all()))[0], labels, labels)
+            find_feasible(self.task, unique_labels(self.task.rule(space.all()))[0], labels, labels)
         else:
             seen = sampled_labels(self.task)
             seen = seen if listed is None else unique_labels(torch.cat([seen, listed]))[0]
@@ -33,11 +33,11 @@ class KBest:
         return {}
 
     def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
-        rows = most_probable(query.log_p, self.task.space.sizes, self.settings.pool)  # [B, T, k]
+        rows = most_probable(query.log_p, self.task.space.sizes, self.settings.kbest_pool)  # [B, T, k]
         fits = self.task.satisfies(rows, query.labels)  # [B, T]
         # The pool is in order, so the first K survivors are the best K: the j-th stands where the count reaches j.
         count = fits.int().cumsum(1, dtype=torch.int32)  # [B, T]
-        wanted = torch.arange(1, min(self.settings.kept, rows.shape[1]) + 1, dtype=torch.int32)  # [K]
+        wanted = torch.arange(1, min(self.settings.working_set, rows.shape[1]) + 1, dtype=torch.int32)  # [K]
         place = torch.searchsorted(count, wanted.expand(len(rows), -1).contiguous())  # [B, K], T where there is none
         valid = place < rows.shape[1]
         place = place.clamp_max(rows.shape[1] - 1)

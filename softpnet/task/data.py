@@ -19,7 +19,7 @@ class Examples(NamedTuple):
     Concepts are there to judge by; of all methods only one that declares `needs_concepts` trains on them.
     """
 
-    images: Tensor  # [N, n, C, H, W]
+    inputs: Tensor  # [N, n, C, H, W]
     labels: Tensor  # [N] or [N, m]
     concepts: Tensor | None = None  # [N, k]
 
@@ -27,7 +27,7 @@ class Examples(NamedTuple):
 class Anchors(NamedTuple):
     """One labelled image per primitive of a group."""
 
-    images: Tensor  # [P, C, H, W]
+    inputs: Tensor  # [P, C, H, W]
     concepts: Tensor  # [P] primitive ids, or [P, a] attribute values
 
 
@@ -44,7 +44,7 @@ def make_data(task: Task, streams: Callable[[str], Generator]) -> Data:
     if task.data is None:
         raise InputError(
             f"task {task.name!r} has no data: give it data=..., a function from random streams to softpnet.Data, "
-            "or train from Python with SoftPNet(task).fit(images, labels, anchors)"
+            "or train from Python with Learner(task).fit(inputs, labels, anchors)"
         )
     data = task.data(streams)
     if not isinstance(data, Data):

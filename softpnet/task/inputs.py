@@ -14,12 +14,12 @@ from softpnet.task.data import Anchors, Data
 from softpnet.task.task import Task
 
 
-def check_images(images: Any, space: ConceptSpace) -> None:
+def check_inputs(inputs: Any, space: ConceptSpace) -> None:
     """Images must be finite float32 `[N, n, C, H, W]` with the space's slots."""
-    _check_pixels(images, "images", 5, "[N, n, C, H, W]")
-    if images.shape[1] != space.slots:
+    _check_pixels(inputs, "inputs", 5, "[N, n, C, H, W]")
+    if inputs.shape[1] != space.slots:
         raise InputError(
-            f"images have {images.shape[1]} slots (shape {list(images.shape)}), "
+            f"inputs have {inputs.shape[1]} slots (shape {list(inputs.shape)}), "
             f"expected the {space.slots} of the space; give one image per slot"
         )
 
@@ -31,7 +31,7 @@ def check_labels(labels: Any, count: int, task: Task) -> None:
         raise InputError(f"labels are {found}, expected an integer tensor [N] or [N, m]; use labels.long()")
     if len(labels) != count:
         raise InputError(f"there are {len(labels)} labels for {count} examples; expected one per example")
-    entries = task.label(torch.zeros(1, task.space.k, dtype=torch.int64)).shape[1:]
+    entries = task.rule(torch.zeros(1, task.space.k, dtype=torch.int64)).shape[1:]
     if labels.shape[1:] != entries:
         shape = ", ".join(["N", *map(str, entries)])
         raise InputError(
@@ -59,7 +59,7 @@ def check_concepts(concepts: Any, count: int, space: ConceptSpace, method: str) 
 
 
 def arrange_anchors(
-    space: ConceptSpace, anchors: Anchors | tuple[Tensor, Any] | Mapping[str, Any], image_shape: torch.Size
+    space: ConceptSpace, anchors: Anchors | tuple[Tensor, Any] | Mapping[str, Any], input_shape: torch.Size
 ) -> list[Tensor]:
     """Anchors as given -> per group `[P, C, H, W]` in the order of its primitives."""
     if not isinstance(anchors, Mapping):
@@ -74,22 +74,22 @@ def arrange_anchors(
     for name, given in anchors.items():
         if isinstance(given, Tensor) or not isinstance(given, Sequence) or len(given) != 2:
             raise InputError(
-                f"anchors of group {name!r} are {type(given).__name__}, expected softpnet.Anchors(images, concepts)"
+                f"anchors of group {name!r} are {type(given).__name__}, expected softpnet.Anchors(inputs, concepts)"
             )
-    return [_arrange(group, Anchors(*anchors[group.name]), image_shape) for group in space.groups]
+    return [_arrange(group, Anchors(*anchors[group.name]), input_shape) for group in space.groups]
 
 
-def _arrange(group: Group, anchors: Anchors, image_shape: torch.Size) -> Tensor:
-    _check_pixels(anchors.images, f"anchor images of group {group.name!r}", 4, "[P, C, H, W]")
-    if anchors.images.shape[1:] != image_shape:
+def _arrange(group: Group, anchors: Anchors, input_shape: torch.Size) -> Tensor:
+    _check_pixels(anchors.inputs, f"anchors of group {group.name!r}", 4, "[P, C, H, W]")
+    if anchors.inputs.shape[1:] != input_shape:
         raise InputError(
-            f"anchor images of group {group.name!r} have size {list(anchors.images.shape[1:])}, "
-            f"but the images have {list(image_shape)}; resize them"
+            f"anchors of group {group.name!r} have size {list(anchors.inputs.shape[1:])}, "
+            f"but the inputs have {list(input_shape)}; resize them"
         )
     primitives = list(group.primitives)
     given = torch.as_tensor(anchors.concepts)
-    if len(given) != len(anchors.images):
-        raise InputError(f"there are {len(anchors.images)} anchor images but {len(given)} anchor concepts")
+    if len(given) != len(anchors.inputs):
+        raise InputError(f"there are {len(anchors.inputs)} anchor inputs but {len(given)} anchor concepts")
     # A plain integer is a primitive's number; a row of integers is its attribute values.
     numbers = {primitive: number for number, primitive in enumerate(primitives)}
     place: dict[int, int] = {}
@@ -113,14 +113,14 @@ def _arrange(group: Group, anchors: Anchors, image_shape: torch.Size) -> Tensor:
             f"group {group.name!r} has no anchor for {', '.join(map(repr, missing))}; "
             "expected one labelled image per concept"
         )
-    return anchors.images[[place[key] for key in range(len(primitives))]]
+    return anchors.inputs[[place[key] for key in range(len(primitives))]]
 
 
 def check_tests(task: Task, data: Data) -> None:
     """Raise for test sets that could not be judged on: before an hour of training, not after it."""
     for examples in data.tests.values():
-        check_images(examples.images, task.space)
-        check_labels(examples.labels, len(examples.images), task)
+        check_inputs(examples.inputs, task.space)
+        check_labels(examples.labels, len(examples.inputs), task)
 
 
 def is_integer(value: Any) -> bool:
@@ -128,21 +128,21 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, Tensor) and not (value.dtype.is_floating_point or value.dtype.is_complex)
 
 
-def _check_pixels(images: Any, what: str, rank: int, shape: str) -> None:
-    if not isinstance(images, Tensor):
-        raise InputError(f"{what} are {type(images).__name__}, expected a float32 tensor {shape}; use torch.as_tensor")
-    if images.dim() != rank:
+def _check_pixels(inputs: Any, what: str, rank: int, shape: str) -> None:
+    if not isinstance(inputs, Tensor):
+        raise InputError(f"{what} are {type(inputs).__name__}, expected a float32 tensor {shape}; use torch.as_tensor")
+    if inputs.dim() != rank:
         raise InputError(
-            f"{what} have rank {images.dim()} (shape {list(images.shape)}), expected {shape}; "
-            "images.unsqueeze(dim) adds a missing dimension"
+            f"{what} have rank {inputs.dim()} (shape {list(inputs.shape)}), expected {shape}; "
+            "inputs.unsqueeze(dim) adds a missing dimension"
         )
-    if images.dtype != torch.float32:
+    if inputs.dtype != torch.float32:
         raise InputError(
-            f"{what} are {images.dtype}, expected torch.float32 in [0, 1]; use images.float() / 255 for bytes"
+            f"{what} are {inputs.dtype}, expected torch.float32 in [0, 1]; use inputs.float() / 255 for bytes"
         )
-    if len(images) == 0:
+    if len(inputs) == 0:
         raise InputError(f"{what} are empty, expected at least one")
-    bad = ~torch.isfinite(images.flatten(1).sum(1, dtype=torch.float64))  # a sum keeps NaN, and takes no memory
+    bad = ~torch.isfinite(inputs.flatten(1).sum(1, dtype=torch.float64))  # a sum keeps NaN, and takes no memory
     if bad.any():
         ids = bad.nonzero().flatten().tolist()
         raise InputError(

@@ -47,14 +47,14 @@ class Settings:
     views_delay: int = 0
     """Epochs on clean images before views begin."""
 
-    candidates: Source = "cache"
+    targets: Source = "cache"
     """Where candidates come from: the cache and its walk; the exact k best assignments under the
     network's own factorised distribution; or, per label, the complete list where the task has one, else k best."""
-    kept: int = 20
+    working_set: int = 20
     """Candidates in an example's working set (K)."""
     draw_factor: int = 10
     """First draw: so many times K cached rows are scored (N)."""
-    pool: int = 512
+    kbest_pool: int = 512
     """Most probable assignments that k-best filters by the rule (T)."""
     walk_every: int = 1
     """Epochs between two encounters at which a working set walks."""
@@ -69,12 +69,12 @@ class Settings:
     """Factor on the temperature per epoch."""
     gamma_floor: float = 0.01
     """The temperature never falls below this."""
-    weight: float = 1.0
-    """Weight of the KL loss (lambda)."""
-    weight_delay: int = 0
-    """Epochs with weight zero."""
-    weight_ramp: int = 0
-    """Epochs over which the weight then rises linearly to its value."""
+    rule_weight: float = 1.0
+    """Weight of the loss that the rule teaches by, the KL (lambda)."""
+    rule_delay: int = 0
+    """Epochs in which that weight is zero."""
+    rule_ramp: int = 0
+    """Epochs over which it then rises linearly to its value."""
 
     def check(self) -> Settings:
         """Raise for a value out of range; itself otherwise."""
@@ -87,7 +87,16 @@ class Settings:
                 _require(field.name, value, fine, f"a finite number, of a size up to {LARGEST:g}")
             elif field.type == "bool":
                 _require(field.name, value, isinstance(value, bool), "True or False")
-        at_least_one = ("epochs", "batch_size", "episodes", "kept", "draw_factor", "pool", "walk_every", "walk_steps")
+        at_least_one = (
+            "epochs",
+            "batch_size",
+            "episodes",
+            "working_set",
+            "draw_factor",
+            "kbest_pool",
+            "walk_every",
+            "walk_steps",
+        )
         for name in at_least_one:
             _require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
         _require(
@@ -101,16 +110,16 @@ class Settings:
             "warmup_steps",
             "warmup_examples",
             "views_delay",
-            "weight_delay",
-            "weight_ramp",
-            "weight",
+            "rule_delay",
+            "rule_ramp",
+            "rule_weight",
             "weight_decay",
         ):
             _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         for name in ("learning_rate", "gamma", "gamma_decay", "gamma_floor"):
             value = getattr(self, name)
             _require(name, value, value >= SMALLEST, f"above 0 (from {SMALLEST:g} on)")
-        _require_one_of("candidates", self.candidates, Source)
+        _require_one_of("targets", self.targets, Source)
         _require_one_of("target", self.target, Target)
         return self
 

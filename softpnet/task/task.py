@@ -12,7 +12,7 @@ from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Data
 from softpnet.task.settings import Settings
 
-LabelFunction = Callable[[Tensor], Tensor]
+Rule = Callable[[Tensor], Tensor]
 """f_K, vectorised: assignments `[..., k]` -> integer labels `[...]` or label vectors `[..., m]`."""
 
 Move = Callable[[Tensor, Generator], Tensor]
@@ -42,11 +42,11 @@ class Corruption(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """A rule over hidden concepts. `space` and `label` are enough; the rest has defaults that fit small spaces.
+    """A rule over hidden concepts. `space` and `rule` are enough; the rest has defaults that fit small spaces.
 
     Args:
         space: the concepts of one example.
-        label: f_K, vectorised, `[..., k] -> [...]` or `[..., m]`, integers.
+        rule: f_K, vectorised, `[..., k] -> [...]` or `[..., m]`, integers.
         name: for run folders and tables.
         rows: makes the feasible assignments for the cache; every assignment is enumerated unless given.
         move: the walk's proposal; another cached row with the same label unless given.
@@ -60,7 +60,7 @@ class Task:
     """
 
     space: ConceptSpace
-    label: LabelFunction
+    rule: Rule
     name: str = "task"
     rows: Callable[[Generator], Rows] | None = None
     move: Move | None = None
@@ -74,6 +74,6 @@ class Task:
 
     def satisfies(self, rows: Tensor, labels: Tensor) -> Tensor:
         """Whether each row `[B, K, k]` has its example's label `[B]` or `[B, m]`: `[B, K]`."""
-        given = self.label(rows)
+        given = self.rule(rows)
         same = given == labels[:, None]
         return same if given.dim() == rows.dim() - 1 else same.all(-1)

@@ -36,7 +36,7 @@ def load(name: str, options: Mapping[str, Any] | None = None) -> Task:
     given = dict(options or {})
     module = _module(name)
     if not hasattr(module, "task"):
-        raise TaskError(f"{name} does not define `task`; write `task = softpnet.Task(space=..., label=...)` in it")
+        raise TaskError(f"{name} does not define `task`; write `task = softpnet.Task(space=..., rule=...)` in it")
     made = module.task
     if callable(made) and not isinstance(made, Task):
         made = _make(name, made, typed_options(name, made, given))
@@ -55,7 +55,7 @@ def of_run(config: Mapping[str, Any], folder: Path, origin: str | None) -> Task:
     if origin is None and known["task"] not in names():
         raise InputError(
             f"the run in {folder} was made with a task of your own ({config['task']!r}); name it again, since "
-            "code is never taken from a run folder: --task FILE, or SoftPNet.load(folder, task=task)"
+            "code is never taken from a run folder: --task FILE, or Learner.load(folder, task=task)"
         )
     return load(origin or known["task"], known["options"])
 

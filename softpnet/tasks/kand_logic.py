@@ -28,12 +28,12 @@ SETTINGS = Settings(
     halve_every=3,
     weight_decay=1e-4,
     copies=3,
-    kept=20,
+    working_set=20,
     draw_factor=1000,
     target="soft",
-    weight=1.0,
-    weight_delay=3,
-    weight_ramp=5,
+    rule_weight=1.0,
+    rule_delay=3,
+    rule_ramp=5,
     warmup_steps=100,
 )
 
@@ -149,7 +149,7 @@ def task(
 
     return Task(
         space=SPACE,
-        label=label,
+        rule=label,
         name="kand_logic",
         rows=rows,
         move=switch_one(SPACE, label),
@@ -172,7 +172,7 @@ def first_of_each(examples: Examples) -> Anchors:
         name = SPACE.groups[0].primitive_names[missing[0]]
         raise InputError(f"no training scene shows a {name}, so it has no anchor; make option train larger")
     first = shows.int().argmax(1)  # [9]
-    return Anchors(examples.images.flatten(0, 1)[first], every)
+    return Anchors(examples.inputs.flatten(0, 1)[first], every)
 
 
 def _examples(count: int, crop: Literal["box", "window"], generator: Generator) -> Examples:

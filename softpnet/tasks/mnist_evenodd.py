@@ -22,10 +22,10 @@ SUPPORT = torch.cat([ONE_WAY, ONE_WAY.flip(1)])  # [16, 2], the pairs of the tra
 SETTINGS = Settings(
     epochs=10,
     copies=3,
-    kept=20,
+    working_set=20,
     draw_factor=10,
     target="best",
-    weight=5.0,
+    rule_weight=5.0,
     warmup_steps=100,
     halve_every=3,  # with the weight decay, chosen on validation data: docs/results.md
     weight_decay=1e-4,
@@ -77,7 +77,7 @@ def task(
             },
         )
 
-    return Task(space=SPACE, label=label, name="mnist_evenodd", rows=rows, data=data, settings=SETTINGS)
+    return Task(space=SPACE, rule=label, name="mnist_evenodd", rows=rows, data=data, settings=SETTINGS)
 
 
 def _examples(pairs: Tensor, digits: Digits, generator: Generator) -> Examples:

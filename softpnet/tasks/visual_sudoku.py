@@ -31,15 +31,15 @@ SWAPS = [(block[i], block[j]) for block in DIAGONAL_BLOCKS for i, j in ((0, 1), 
 SETTINGS = Settings(
     epochs=20,
     copies=9,
-    kept=100,
+    working_set=100,
     draw_factor=10,
     walk_every=2,
     target="soft",
-    weight=10.0,
+    rule_weight=10.0,
     # One anchor per digit can favour two digits in each other's place; these keep that from locking in at the start,
     # see docs/results.md.
     views_delay=5,
-    weight_ramp=5,
+    rule_ramp=5,
     warmup_steps=200,
     warmup_examples=8,
 )
@@ -101,7 +101,7 @@ def task(
 
     return Task(
         space=SPACE,
-        label=label,
+        rule=label,
         name="visual_sudoku",
         rows=rows,
         move=drop_and_complete(boards(), KEPT, SWAPS, SPACE.sizes),

@@ -62,7 +62,7 @@ class Position:
 
 
 class Training:
-    """All that evolves while a module is trained in place on images `[N, n, C, H, W]` and labels.
+    """All that evolves while a module is trained in place on inputs `[N, n, C, H, W]` and labels.
 
     Labels that cannot be trained on raise at once. Between two steps of `steps()` everything that the next step
     depends on is in the attributes, from where `checkpoint.py` takes it.
@@ -74,7 +74,7 @@ class Training:
         self,
         method: Method,
         module: nn.Module,
-        images: Tensor,
+        inputs: Tensor,
         labels: Tensor,
         settings: Settings,
         streams: Streams,
@@ -82,7 +82,7 @@ class Training:
         concepts: Tensor | None = None,
     ) -> None:
         self.method, self.module, self.settings, self.streams, self.fabric = method, module, settings, streams, fabric
-        self.images, self.labels = images, labels
+        self.inputs, self.labels = inputs, labels
         self.concepts = concepts  # [N, k], for a method that needs them
         self.adam = torch.optim.Adam(
             module.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, foreach=True
@@ -107,7 +107,7 @@ class Training:
         began = time.perf_counter()
         while at.warmup < settings.warmup_steps and at.epoch == at.step == 0:
             chosen = torch.randint(len(self.own), (settings.warmup_examples,), generator=self.streams("warm-up"))
-            loss = self.method.warm_up(self.model, self._images(self.own[chosen]), self.streams)
+            loss = self.method.warm_up(self.model, self._inputs(self.own[chosen]), self.streams)
             if loss is None:
                 break
             self._update(loss, f"warm-up step {at.warmup + 1}, on the anchors alone")
@@ -125,7 +125,7 @@ class Training:
         began = time.perf_counter() - at.seconds
         for ids in batches[at.step :]:
             concepts = None if self.concepts is None else self.concepts[ids].to(self.fabric.device)
-            batch = Batch(self._images(ids), self.labels[ids].to(self.fabric.device), ids, concepts)
+            batch = Batch(self._inputs(ids), self.labels[ids].to(self.fabric.device), ids, concepts)
             clock = Clock(at.epoch, at.step)
             loss, state, info = self.method.loss(self.model, self.state, batch, clock, self.streams)
             self._update(loss, f"epoch {at.epoch + 1}, step {at.step + 1}, on the batch of examples {ids.tolist()}")
@@ -138,13 +138,13 @@ class Training:
                 self.at = dataclasses.replace(Position(), warmup=at.warmup, epoch=at.epoch + 1)
             yield done
 
-    def _images(self, ids: Tensor) -> Tensor:
-        return self.images[ids].to(self.fabric.device)
+    def _inputs(self, ids: Tensor) -> Tensor:
+        return self.inputs[ids].to(self.fabric.device)
 
     def _update(self, loss: Tensor, where: str) -> None:
         if any_process(self.fabric, not torch.isfinite(loss)):
             raise TrainingError(
-                f"the loss is {loss.item()} in {where}; lower learning_rate or weight, or look at these examples"
+                f"the loss is {loss.item()} in {where}; lower learning_rate or rule_weight, or look at these examples"
             )
         self.optimiser.zero_grad()
         self.fabric.backward(loss)

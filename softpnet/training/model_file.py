@@ -32,12 +32,12 @@ def write_model(folder: RunFolder, space: ConceptSpace, model: StoredModel) -> N
     folder.write(MODEL, to_safetensors(tensors, {FINISHED: str(model.finished).lower()}))
 
 
-def read_model(folder: RunFolder, space: ConceptSpace, image_shape: Size) -> StoredModel:
+def read_model(folder: RunFolder, space: ConceptSpace, input_shape: Size) -> StoredModel:
     """What `write_model` wrote; raises where its anchors are not those of this concept space."""
     tensors, notes = from_safetensors(folder.read(MODEL), folder.path / MODEL)
     for group in space.groups:
         stored = tensors.get(f"{ANCHORS}{group.name}")
-        expected = [len(group.primitives), *image_shape]
+        expected = [len(group.primitives), *input_shape]
         if stored is None or list(stored.shape) != expected:
             raise InputError(
                 f"the model in {folder.path} does not fit this task: its anchors of {group.name!r} have shape "
@@ -65,5 +65,5 @@ def put_weights(module: nn.Module, model: StoredModel, folder: RunFolder) -> Non
     except RuntimeError as error:
         raise InputError(
             f"the model in {folder.path} does not fit this task or encoder: {str(error).splitlines()[-1].strip()}; "
-            "pass the encoder that it was trained with: SoftPNet.load(folder, encoder=...)"
+            "pass the encoder that it was trained with: Learner.load(folder, encoder=...)"
         ) from error

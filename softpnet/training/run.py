@@ -27,7 +27,7 @@ from softpnet.training.model_file import holds_finished_model
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-SAME = ("task", "rule", "method", "seed", "settings", "image_shape", "data")
+SAME = ("task", "rule", "method", "seed", "settings", "input_shape", "data")
 """Entries of the configuration that a run keeps for all its life."""
 
 
@@ -99,15 +99,15 @@ def _changes(name: str, then: Any, now: Any) -> list[str]:
 
 def read_config(folder: RunFolder) -> dict[str, Any]:
     config = from_json(folder.read(CONFIG), folder.path / CONFIG)
-    for entry in ("task", "origin", "method", "seed", "settings", "hardware", "image_shape"):
+    for entry in ("task", "origin", "method", "seed", "settings", "hardware", "input_shape"):
         if not isinstance(config, dict) or entry not in config:
             raise InputError(f"{folder.path / CONFIG} is damaged: it has no entry {entry!r}")
-    origin, shape = config["origin"], config["image_shape"]
+    origin, shape = config["origin"], config["input_shape"]
     right = {
         "origin": origin is None or (isinstance(origin, dict) and {"task", "options"} <= set(origin)),
         "settings": isinstance(config["settings"], dict),
         "hardware": isinstance(config["hardware"], dict),
-        "image_shape": isinstance(shape, list) and len(shape) == 3 and all(type(n) is int and n > 0 for n in shape),
+        "input_shape": isinstance(shape, list) and len(shape) == 3 and all(type(n) is int and n > 0 for n in shape),
     }
     for entry, fine in right.items():
         if not fine:
@@ -160,7 +160,7 @@ def rule_fingerprint(task: Task) -> str:
     """One sha256 for the concept space and what the rule makes of many of its assignments."""
     sizes = torch.tensor(task.space.sizes)
     rows = (torch.rand(10_000, task.space.k, generator=Generator().manual_seed(0)) * sizes).long()
-    return fingerprint([sizes, task.label(rows)])
+    return fingerprint([sizes, task.rule(rows)])
 
 
 def _joined(record: dict[str, float], found: Mapping[str, float]) -> dict[str, float]:

@@ -20,7 +20,7 @@ def test_the_plain_reading_has_the_same_loss_and_gradient(target):
     generator = torch.Generator().manual_seed(0)
     images, labels = torch.rand(4, 2, 1, 12, 12, generator=generator), torch.tensor([6, 10, 12, 6])
     originals = torch.rand(10, 1, 12, 12, generator=generator)
-    settings = Settings(target=target, weight=5.0, episodes=3, copies=2, gamma=0.7)
+    settings = Settings(target=target, rule_weight=5.0, episodes=3, copies=2, gamma=0.7)
     # batch norm would see other batches when every episode is embedded by itself, so the tiny encoder has none
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(144, 4, bias=False))
     method = methods.find("softpnet")(task, settings, [originals])
@@ -36,7 +36,7 @@ def test_the_plain_reading_has_the_same_loss_and_gradient(target):
     chosen = torch.randint(3, (3, 10), generator=twin("episodes"))
     log_p = plain.concept_log_p(encoder, images, anchors)
     theirs = plain.prototypical_loss(encoder, anchors, chosen)
-    theirs = theirs + 5.0 * plain.kl_loss(log_p, labels, task.space.all(), task.label, 0.7, best=target == "best")
+    theirs = theirs + 5.0 * plain.kl_loss(log_p, labels, task.space.all(), task.rule, 0.7, best=target == "best")
     theirs.backward()
     torch.testing.assert_close(ours, theirs)
     torch.testing.assert_close(gradient, encoder[1].weight.grad, atol=1e-5, rtol=1e-4)

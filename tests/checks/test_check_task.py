@@ -22,7 +22,7 @@ def label(c):
 
 
 def picture(values):
-    """Values `[...]` -> images `[..., 1, 8, 8]`: two bright rows at a place that depends on the value."""
+    """Values `[...]` -> inputs `[..., 1, 8, 8]`: two bright rows at a place that depends on the value."""
     bright = torch.arange(8)[:, None] // 2 == values[..., None, None, None]  # [..., 1, 8, 1]
     return bright.float().expand(*bright.shape[:-1], 8).clone()
 
@@ -73,7 +73,7 @@ def encoder(channels):
 
 GOOD = sp.Task(
     space=SPACE,
-    label=label,
+    rule=label,
     name="adding",
     rows=lambda generator: sp.Rows(EVERY, complete=SUMS),
     move=move,
@@ -115,7 +115,7 @@ def test_every_built_in_task_passes(name):
     assert {"move label", "move symmetric", "feasible", "concepts"} <= {r.name for r in report if r.outcome == "passed"}
 
 
-KBEST = sp.Settings(candidates="kbest")
+KBEST = sp.Settings(targets="kbest")
 
 
 @pytest.mark.parametrize(
@@ -206,44 +206,44 @@ BROKEN = {
     "no space": (dict(space=(3, 3)), "space", "is tuple, expected a softpnet.ConceptSpace"),
     "no epochs": (dict(settings=sp.Settings(epochs=0)), "settings", "epochs is 0, expected at least 1"),
     "no settings": (dict(settings={"epochs": 3}), "settings", "are dict, expected softpnet.Settings"),
-    "rule fails": (dict(label=lambda c: c.total()), "rule runs", "no attribute 'total'"),
-    "float labels": (dict(label=lambda c: label(c) / 2), "rule integers", "returns torch.float32"),
-    "one label for all": (dict(label=lambda c: c.sum()), "rule shape", "to [], expected [64] or [64, m]"),
-    "fickle rule": (dict(label=Calls()), "rule repeatable", "differs between two calls"),
-    "rule for one batch shape": (dict(label=lambda c: c[:, 0] + c[:, 1]), "rule vectorised", "use c[..., i]"),
-    "rule writes": (dict(label=forgets_its_input), "rule input", "is [0, 0] afterwards; work on a copy"),
+    "rule fails": (dict(rule=lambda c: c.total()), "rule runs", "no attribute 'total'"),
+    "float labels": (dict(rule=lambda c: label(c) / 2), "rule integers", "returns torch.float32"),
+    "one label for all": (dict(rule=lambda c: c.sum()), "rule shape", "to [], expected [64] or [64, m]"),
+    "fickle rule": (dict(rule=Calls()), "rule repeatable", "differs between two calls"),
+    "rule for one batch shape": (dict(rule=lambda c: c[:, 0] + c[:, 1]), "rule vectorised", "use c[..., i]"),
+    "rule writes": (dict(rule=forgets_its_input), "rule input", "is [0, 0] afterwards; work on a copy"),
     "data fails": (dict(data=lambda streams: 1 / 0), "data", "raised ZeroDivisionError: division by zero"),
     "data exits": (dict(data=lambda streams: exit("no files")), "data", "raised SystemExit: no files"),
     "data of another type": (dict(data=lambda streams: (1, 2)), "data", "is tuple, expected a softpnet.Data"),
     "no test set": (dict(data=with_data(tests=lambda d: {})), "data", "has no test set"),
     "tests as a list": (dict(data=with_data(tests=lambda d: [d.train])), "data", "are list, expected a dict by name"),
     "test set of another type": (
-        dict(data=with_data(tests=lambda d: {"hard": d.train.images})),
+        dict(data=with_data(tests=lambda d: {"hard": d.train.inputs})),
         "data",
         "test set 'hard' is Tensor, expected softpnet.Examples",
     ),
-    "irreproducible images": (
-        dict(data=with_data(images=lambda d: torch.rand(d.train.images.shape))),
+    "irreproducible inputs": (
+        dict(data=with_data(inputs=lambda d: torch.rand(d.train.inputs.shape))),
         "data repeatable",
-        "training images differ between two calls with the same seed; draw every random number with generator=",
+        "training inputs differ between two calls with the same seed; draw every random number with generator=",
     ),
     "irreproducible order": (
-        dict(data=with_data(anchors=lambda d: sp.Anchors(d.anchors.images + random.random() / 9, torch.arange(3)))),
+        dict(data=with_data(anchors=lambda d: sp.Anchors(d.anchors.inputs + random.random() / 9, torch.arange(3)))),
         "data repeatable",
-        "anchor images differ",
+        "anchor inputs differ",
     ),
     "bytes": (
-        dict(data=with_data(images=lambda d: d.train.images.byte())),
-        "images",
-        "training set: images are torch.uint8, expected torch.float32",
+        dict(data=with_data(inputs=lambda d: d.train.inputs.byte())),
+        "inputs",
+        "training set: inputs are torch.uint8, expected torch.float32",
     ),
-    "images as a list": (dict(data=with_data(images=lambda d: [1])), "images", "training set: images are list"),
-    "a slot too few": (dict(data=with_data(images=lambda d: d.train.images[:, :1])), "images", "have 1 slots"),
-    "infinite pixels": (dict(data=with_data(images=lambda d: d.train.images / 0)), "images", "NaN or infinite pixels"),
+    "inputs as a list": (dict(data=with_data(inputs=lambda d: [1])), "inputs", "training set: inputs are list"),
+    "a slot too few": (dict(data=with_data(inputs=lambda d: d.train.inputs[:, :1])), "inputs", "have 1 slots"),
+    "infinite pixels": (dict(data=with_data(inputs=lambda d: d.train.inputs / 0)), "inputs", "NaN or infinite pixels"),
     "another size in the test set": (
-        dict(data=with_data(tests=lambda d: {"large": d.train._replace(images=torch.zeros(20, 2, 1, 9, 9))})),
-        "images",
-        "test set 'large': images have size [1, 9, 9], but the training images have [1, 8, 8]",
+        dict(data=with_data(tests=lambda d: {"large": d.train._replace(inputs=torch.zeros(20, 2, 1, 9, 9))})),
+        "inputs",
+        "test set 'large': inputs have size [1, 9, 9], but the training inputs have [1, 8, 8]",
     ),
     "labels one short": (dict(data=with_data(labels=lambda d: d.train.labels[1:])), "labels", "19 labels for 20"),
     "label vectors": (dict(data=with_data(labels=lambda d: d.train.labels[:, None])), "labels", "the rule gives [N]"),
@@ -263,7 +263,7 @@ BROKEN = {
         "are torch.int64 [20, 1], expected an integer tensor [20, 2]",
     ),
     "an anchor too few": (
-        dict(data=with_data(anchors=lambda d: sp.Anchors(d.anchors.images[:2], torch.arange(2)))),
+        dict(data=with_data(anchors=lambda d: sp.Anchors(d.anchors.inputs[:2], torch.arange(2)))),
         "anchors",
         "has no anchor for '2'",
     ),
@@ -347,8 +347,8 @@ def test_every_check_has_a_task_that_fails_it():
 
 def test_checks_that_build_on_a_failed_one_say_so_and_the_others_run():
     report = check(data=lambda streams: 1 / 0)
-    assert report["images"].outcome == "not run" and "builds on 'data', which failed" in report["images"].message
-    assert report["labels"].outcome == "not run" and "builds on 'images', which was not run" in report["labels"].message
+    assert report["inputs"].outcome == "not run" and "builds on 'data', which failed" in report["inputs"].message
+    assert report["labels"].outcome == "not run" and "builds on 'inputs', which was not run" in report["labels"].message
     assert report["move symmetric"].outcome == report["corruption"].outcome == "passed"
 
 
@@ -375,11 +375,11 @@ def test_an_error_names_the_line_of_the_user_s_own_code():
 @pytest.mark.parametrize(
     "changes, name, part",
     [
-        (dict(data=with_data(images=lambda d: 2 * d.train.images)), "images", "pixels go from 0 to 2, expected 0 to 1"),
-        (dict(background=-1.0), "images", "background is -1.0, but pixels go from 0 to 1"),
-        (dict(settings=sp.Settings(epochs=3, weight_delay=3)), "settings", "labels are never learned from"),
+        (dict(data=with_data(inputs=lambda d: 2 * d.train.inputs)), "inputs", "pixels go from 0 to 2, expected 0 to 1"),
+        (dict(background=-1.0), "inputs", "background is -1.0, but pixels go from 0 to 1"),
+        (dict(settings=sp.Settings(epochs=3, rule_delay=3)), "settings", "labels are never learned from"),
         (dict(settings=sp.Settings(views=True, views_delay=10)), "settings", "views never begin"),
-        (dict(settings=sp.Settings(candidates="kbest", pool=5)), "settings", "at most pool = 5"),
+        (dict(settings=sp.Settings(targets="kbest", kbest_pool=5)), "settings", "at most kbest_pool = 5"),
         (dict(settings=sp.Settings(epochs=4, walk_every=4)), "settings", "the walk never takes a step"),
     ],
 )
@@ -421,15 +421,15 @@ def test_a_space_and_a_rule_are_enough():
     assert report.ok
     without = {r.name for r in report if r.outcome == "not applicable"}
     assert without == {
-        "data", "data repeatable", "images", "labels", "concepts", "anchors", "encoder", "feasible", "complete",
+        "data", "data repeatable", "inputs", "labels", "concepts", "anchors", "encoder", "feasible", "complete",
         "relabelings", "corruption",
     }  # fmt: skip
 
 
 def test_a_space_too_large_to_list_needs_rows_or_k_best():
     task = sp.Task(sp.ConceptSpace(slots=13, values=3), lambda c: c.sum(-1))
-    assert "candidates='kbest'" in sp.check_task(task)["rows"].message
-    report = sp.check_task(dataclasses.replace(task, settings=sp.Settings(candidates="kbest")))
+    assert "targets='kbest'" in sp.check_task(task)["rows"].message
+    report = sp.check_task(dataclasses.replace(task, settings=sp.Settings(targets="kbest")))
     assert report.ok and report["rows"].outcome == report["move"].outcome == "not applicable"
 
 
@@ -453,12 +453,12 @@ def test_a_rare_label_that_k_best_may_not_find_is_a_warning():
 
     def rare(streams):
         made = data(streams)
-        images = made.train.images[:, :1].expand(-1, 13, -1, -1, -1)
-        train = sp.Examples(images, torch.full((20,), 26))
+        inputs = made.train.inputs[:, :1].expand(-1, 13, -1, -1, -1)
+        train = sp.Examples(inputs, torch.full((20,), 26))
         return made._replace(train=train, tests={"test": train})
 
     task = sp.Task(
-        space, lambda c: c.sum(-1), data=rare, encoder=encoder, settings=sp.Settings(candidates="kbest", epochs=1)
+        space, lambda c: c.sum(-1), data=rare, encoder=encoder, settings=sp.Settings(targets="kbest", epochs=1)
     )
     report = sp.check_task(task)
     assert report.ok and report["feasible"].outcome == "warning" and "label 26" in report["feasible"].message
@@ -508,7 +508,7 @@ def test_what_is_no_task_is_refused():
 def test_checking_leaves_the_global_generator_alone_and_says_the_same_twice():
     before = torch.random.get_rng_state()
     assert str(check()) == str(check())
-    check(data=with_data(images=lambda d: torch.rand(d.train.images.shape)))
+    check(data=with_data(inputs=lambda d: torch.rand(d.train.inputs.shape)))
     assert torch.equal(before, torch.random.get_rng_state())
 
 

@@ -191,8 +191,6 @@ def test_too_many_relabelings_are_not_counted_and_unknown_concepts_not_guessed(m
     assert asked(task).startswith("255 relabelings of the values keep")
     monkeypatch.setattr(relabelings, "LIMIT", 200)
     assert "more than 200 relabelings" in asked(task)
-    unknown = sp.Task(
-        space, task.label, data=lambda streams: task.data(streams)._replace(train=sp.Examples(None, None))
-    )
+    unknown = sp.Task(space, task.rule, data=lambda streams: task.data(streams)._replace(train=sp.Examples(None, None)))
     with pytest.raises(relabelings.NotApplicable, match="no true concepts"):
         asked(unknown)

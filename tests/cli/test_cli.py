@@ -20,7 +20,7 @@ import pytest
 import torch
 from PIL import Image
 
-from softpnet import Settings, SoftPNet, methods, tasks
+from softpnet import Learner, Settings, methods, tasks
 from softpnet.checks.check_task import CHECKS
 from softpnet.cli.display import show_metrics
 from softpnet.cli.main import main
@@ -61,7 +61,7 @@ def data(streams):
 
 task = softpnet.Task(
     space=softpnet.ConceptSpace(slots=2, values=3, value_names=[NAMES]),
-    label=label,
+    rule=label,
     name="two bars",
     data=data,
     settings=softpnet.Settings(epochs=50, warmup_steps=2, episodes=2, copies=1, batch_size=16),
@@ -342,7 +342,7 @@ def test_check_takes_the_task_s_options_and_a_seed(softpnet_here, tmp_path):
         "import softpnet\n"
         "def task(size: int = 3):\n"
         "    space = softpnet.ConceptSpace(slots=2, values=size)\n"
-        "    return softpnet.Task(space=space, label=lambda c: c.sum(-1))\n"
+        "    return softpnet.Task(space=space, rule=lambda c: c.sum(-1))\n"
     )
     code, out, _ = softpnet_here("check", tmp_path / "sized.py", "--option", "size=7", "--seed", 3)
     assert code == 0 and "49 assignments" in out
@@ -363,7 +363,7 @@ def test_a_task_that_cannot_be_checked_at_all_is_bad_usage(softpnet_here, tmp_pa
 def test_an_unknown_option_lists_the_valid_ones(helps):
     done = softpnet("train", "kand_logic", "--epoch", 3)
     assert_one_sentence(
-        done.returncode, done.stderr, "unknown option '--epoch'", "--seed", "--epochs", "--kept", "--device"
+        done.returncode, done.stderr, "unknown option '--epoch'", "--seed", "--epochs", "--working-set", "--device"
     )
     listed = set(re.findall(r"--[a-z-]+", done.stderr.split("the options are")[1]))
     real = set(re.findall(r"--[a-z-]+", helps["train"][0].stdout))
@@ -372,7 +372,7 @@ def test_an_unknown_option_lists_the_valid_ones(helps):
 
 @pytest.mark.parametrize(
     "arguments, expected",
-    [(["--candidates", "magic"], "cache"), (["--epochs", "many"], "int"), (["--target", "hard"], "best")],
+    [(["--targets", "magic"], "cache"), (["--epochs", "many"], "int"), (["--target", "hard"], "best")],
 )
 def test_a_value_that_an_option_cannot_take_is_refused_with_what_it_can(arguments, expected):
     done = softpnet("train", "kand_logic", *arguments)
@@ -550,7 +550,7 @@ def test_test_sets_with_and_without_true_concepts_are_shown_together(trained, ca
         "labels only": {"label_accuracy": 0.75},
     }
     show_metrics(
-        SoftPNet.load(trained[0], task=tasks.load(str(trained[0].parent / "my_rule.py"))).task,
+        Learner.load(trained[0], task=tasks.load(str(trained[0].parent / "my_rule.py"))).task,
         scores,
         trained[0],
     )
@@ -559,7 +559,7 @@ def test_test_sets_with_and_without_true_concepts_are_shown_together(trained, ca
 
 
 def test_remarks_and_parts_are_shown_below_and_in_the_table(trained, capfd):
-    task = SoftPNet.load(trained[0], task=tasks.load(str(trained[0].parent / "my_rule.py"))).task
+    task = Learner.load(trained[0], task=tasks.load(str(trained[0].parent / "my_rule.py"))).task
     show_metrics(task, {"test": {"concept_accuracy/a [b]/attribute 0": 0.5}}, trained[0], ["test: look at 'a'"])
     shown = capfd.readouterr().out
     assert "concept accuracy, a [b], attribute 0 │ 50.00" in shown
@@ -576,7 +576,7 @@ def test_train_and_evaluate_remark_on_concepts_that_stay_wrong(softpnet_here, ho
 
 
 def test_names_are_shown_as_they_are_though_they_look_like_markup(trained, capfd):
-    task = SoftPNet.load(trained[0], task=tasks.load(str(trained[0].parent / "my_rule.py"))).task
+    task = Learner.load(trained[0], task=tasks.load(str(trained[0].parent / "my_rule.py"))).task
     show_metrics(dataclasses.replace(task, name="a[/red]"), {"b[/bold]": {"label_accuracy": 0.5}}, trained[0])
     shown = capfd.readouterr().out
     assert "a[/red], last epoch" in shown and "b[/bold]" in shown
@@ -636,7 +636,7 @@ def test_ctrl_c_saves_what_was_learned_and_exits_130(interrupted):
 
 
 def test_an_interrupted_run_can_be_loaded(interrupted, home):
-    model = SoftPNet.load(interrupted[0], task=tasks.load(str(home / "my_rule.py")))
+    model = Learner.load(interrupted[0], task=tasks.load(str(home / "my_rule.py")))
     probabilities = model.predict(torch.zeros(1, 2, 1, 16, 16)).probabilities
     torch.testing.assert_close(probabilities.sum(-1), torch.ones(1, 2))
 
@@ -694,7 +694,7 @@ def test_predict_json_gives_every_probability(trained, softpnet_here, home, pngs
     assert code == 0, error
     found = predictions(out)
     assert [one["example"] for one in found] == [0, 1]
-    model = SoftPNet.load("run", origin="my_rule.py")
+    model = Learner.load("run", origin="my_rule.py")
     pixels = torch.stack([torch.from_numpy(numpy.array(Image.open(pngs[i]))) for i in (0, 1, 2, 2)])
     expected = model.predict((pixels.float() / 255).view(2, 2, 1, 16, 16)).probabilities
     for at, one in enumerate(found):
@@ -816,7 +816,7 @@ SPACE = "import softpnet\nspace = softpnet.ConceptSpace(slots=2, values=3)\n"
     "text, parts",
     [
         pytest.param("x = 1\ndef task(:", ["broken.py could not be run", "SyntaxError", "line 2"], id="syntax error"),
-        pytest.param("x = 1", ["does not define `task`", "softpnet.Task(space=..., label=...)"], id="no task"),
+        pytest.param("x = 1", ["does not define `task`", "softpnet.Task(space=..., rule=...)"], id="no task"),
         pytest.param("task = 3", ["`task`", "is int", "expected a softpnet.Task"], id="wrong type"),
         pytest.param("task = lambda: 3", ["`task`", "is int", "expected a softpnet.Task"], id="makes the wrong type"),
         pytest.param("1 / 0", ["could not be run", "ZeroDivisionError"], id="fails when read"),
@@ -824,12 +824,12 @@ SPACE = "import softpnet\nspace = softpnet.ConceptSpace(slots=2, values=3)\n"
         pytest.param("def task(size: int):\n    pass", ["size", "--option size="], id="needs an option"),
         pytest.param("import softpnet_that_is_not_there", ["softpnet_that_is_not_there"], id="import fails"),
         pytest.param(
-            SPACE + "task = softpnet.Task(space=space, label=lambda c: c.sum(-1), name='bare')",
+            SPACE + "task = softpnet.Task(space=space, rule=lambda c: c.sum(-1), name='bare')",
             ["'bare' has no data", "data=...", "fit(images, labels, anchors)"],
             id="no data",
         ),
         pytest.param(
-            SPACE + "task = softpnet.Task(space=space, label=lambda c: c.sum(-1), data=lambda streams: 3)",
+            SPACE + "task = softpnet.Task(space=space, rule=lambda c: c.sum(-1), data=lambda streams: 3)",
             ["data", "int", "expected", "softpnet.Data"],
             id="data of the wrong type",
         ),
@@ -878,7 +878,7 @@ def test_an_option_of_a_user_s_task_arrives_in_its_declared_type(softpnet_here, 
         "from typing import Literal\nimport softpnet\n"
         f"def task({declared}):\n"
         "    space = softpnet.ConceptSpace(slots=2, values=3)\n"
-        "    return softpnet.Task(space=space, label=lambda c: c.sum(-1), name=repr(size))\n"
+        "    return softpnet.Task(space=space, rule=lambda c: c.sum(-1), name=repr(size))\n"
     )
     code, _, error = softpnet_here("train", tmp_path / "typed.py", "--option", text)
     assert_one_sentence(code, error, f"task {repr(value)!r} has no data")

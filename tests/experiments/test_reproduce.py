@@ -16,7 +16,7 @@ from typing import get_args
 
 import pytest
 
-from softpnet import SoftPNet, tasks
+from softpnet import Learner, tasks
 from softpnet.cli.display import time_left
 from softpnet.cli.reproduce import Reproduce, run_and_show
 from softpnet.cli.table import Part, chosen_rows, show
@@ -403,9 +403,9 @@ def test_a_run_of_another_process_is_waited_for_and_not_run_again(tmp_path, monk
 def test_a_run_that_was_cut_off_under_other_code_or_choices_is_begun_again(tmp_path, monkeypatch, changes, reason):
     there = []
     monkeypatch.setattr(Processes, "run", lambda *given: there.append(folder.path.exists()) or (1, "not run here"))
-    model = SoftPNet(tasks.load(ROW.task, ROW.options), **ROW.settings)
+    model = Learner(tasks.load(ROW.task, ROW.options), **ROW.settings)
     with RunFolder.to_write(tmp_path / ROW.task / UNFINISHED / "tiny-seed0") as folder:
-        folder.write(CONFIG, to_json(model.config() | {"image_shape": [3, 28, 28]} | changes))
+        folder.write(CONFIG, to_json(model.config() | {"input_shape": [3, 28, 28]} | changes))
     expected = nullcontext() if reason is None else pytest.warns(UserWarning, match=f"is begun again, since {reason}")
     with expected, pytest.raises(TrainingError, match="not run here"):
         list(run_missing([ROW], (0,), tmp_path, jobs=1))

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from softpnet import SoftPNet, methods, tasks
+from softpnet import Learner, methods, tasks
 from softpnet.training.streams import Streams
 
 GOLDEN = Path(__file__).with_name("golden.json")
-SHORT = {"epochs": 2, "batch_size": 16, "warmup_steps": 2, "weight_delay": 0, "weight_ramp": 0, "walk_every": 1}
+SHORT = {"epochs": 2, "batch_size": 16, "warmup_steps": 2, "rule_delay": 0, "rule_ramp": 0, "walk_every": 1}
 SMALL = {
     "kand_logic": {"train": 32, "test": 2, "cached": 500},
     "visual_sudoku": {"train": 16},
@@ -26,9 +26,9 @@ def numbers(method, task="kand_logic"):
     """Diagnostics of two epochs on a few examples."""
     task = tasks.load(task, SMALL[task])
     data = task.data(Streams(0))
-    model = SoftPNet(task, method=method, seed=0, threads=1, **SHORT)
-    model.fit(data.train.images, data.train.labels, data.anchors, concepts=data.train.concepts)
-    return [{name: value for name, value in epoch.items() if name != "seconds"} for epoch in model.epochs]
+    model = Learner(task, method=method, seed=0, threads=1, **SHORT)
+    model.fit(data.train.inputs, data.train.labels, data.anchors, concepts=data.train.concepts)
+    return [{name: value for name, value in epoch.items() if name != "seconds"} for epoch in model.history]
 
 
 def runs():

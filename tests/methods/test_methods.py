@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from softpnet import Anchors, ConceptSpace, Group, InputError, Settings, SoftPNet, Task, methods, tasks
+from softpnet import Anchors, ConceptSpace, Group, InputError, Learner, Settings, Task, methods, tasks
 from softpnet.methods.base import Batch, Clock
 from softpnet.networks.encoders import lenet
 from softpnet.rules import scoring
 from softpnet.training.streams import Streams
 
 SPACE = ConceptSpace(slots=3, values=3)
-TASK = Task(SPACE, lambda c: c.sum(-1), settings=Settings(weight=2.0))
+TASK = Task(SPACE, lambda c: c.sum(-1), settings=Settings(rule_weight=2.0))
 WITHOUT_ANCHORS = ("abduction", "softg", "softg_k", "softpnet_no_anchor", "supervised")
 
 
@@ -27,8 +27,8 @@ def prepared(name, labels, task=TASK, **settings):
     torch.manual_seed(0)
     module = method.module({"concept": nn.Sequential(nn.Flatten(), nn.Linear(256, 4))})
     concepts = torch.randint(3, (len(labels), 3), generator=generator)
-    images = torch.rand(len(labels), 3, 1, 16, 16, generator=generator)
-    batch = Batch(images, labels, torch.arange(len(labels)), concepts)
+    inputs = torch.rand(len(labels), 3, 1, 16, 16, generator=generator)
+    batch = Batch(inputs, labels, torch.arange(len(labels)), concepts)
     streams = Streams(0)
     return method, module, method.start(labels, streams), batch, streams
 
@@ -41,7 +41,7 @@ def own_global_generator():
 
 def rows_of(task, label):
     rows = task.space.all()
-    return rows[task.label(rows) == label]
+    return rows[task.rule(rows) == label]
 
 
 def skewed(batch, generator):
@@ -88,13 +88,13 @@ def test_softg_is_a_cross_entropy_towards_its_one_candidate():
     method, module, state, batch, streams = prepared("softg", torch.tensor([3, 2, 4]))
     loss, state, _ = method.loss(module, state, batch, Clock(0, 0), streams)
     assert state["rows"].shape == (3, 1, 3)
-    log_p = module(batch.images).log_p
+    log_p = module(batch.inputs).log_p
     expected = -log_p.gather(2, state["rows"].transpose(1, 2)).sum((1, 2)).mean()
     torch.testing.assert_close(loss, expected)
 
 
 def test_softg_k_keeps_k_uniform_candidates_and_aims_at_the_best_of_them(generator):
-    method, _, state, batch, streams = prepared("softg_k", torch.full((2000,), 3), kept=4)
+    method, _, state, batch, streams = prepared("softg_k", torch.full((2000,), 3), working_set=4)
     log_p = skewed(2000, generator)
     target, state, info = method.target(state, batch, log_p, Clock(0, 0), 1.0, streams("walk"))
     assert info["distinct"] == 4
@@ -104,7 +104,7 @@ def test_softg_k_keeps_k_uniform_candidates_and_aims_at_the_best_of_them(generat
     torch.testing.assert_close(scoring.scores(log_p, target.argmax(-1)[:, None]).squeeze(1), best)
     for epoch in range(1, 4):
         moved = method.target(state, batch, log_p, Clock(epoch, 0), 1.0, streams("walk"))[1]["rows"]
-    assert not torch.equal(moved, state["rows"]) and (TASK.label(moved) == 3).all()
+    assert not torch.equal(moved, state["rows"]) and (TASK.rule(moved) == 3).all()
 
 
 @pytest.mark.parametrize("name", ["softg", "softg_k"])
@@ -116,9 +116,9 @@ def test_softg_reads_with_a_lenet_where_nobody_brings_an_encoder(name):
 
 def test_lenet_gives_84_numbers_for_images_of_28_pixels_as_without_averaging(generator):
     encoder = lenet(1)
-    images = torch.rand(4, 1, 28, 28, generator=generator)
+    inputs = torch.rand(4, 1, 28, 28, generator=generator)
     plain = nn.Sequential(*(layer for layer in encoder if not isinstance(layer, nn.AdaptiveAvgPool2d)))
-    assert torch.equal(encoder(images), plain(images)) and encoder(images).shape == (4, 84)
+    assert torch.equal(encoder(inputs), plain(inputs)) and encoder(inputs).shape == (4, 84)
     assert encoder(torch.rand(2, 1, 16, 40, generator=generator)).shape == (2, 84)
 
 
@@ -154,7 +154,7 @@ def test_abduction_needs_no_list_of_a_large_space():
 
 def test_abduction_s_warm_up_is_a_cross_entropy_on_the_augmented_anchors():
     method, module, _, batch, streams = prepared("abduction_anchored", torch.tensor([3]), copies=2)
-    loss = method.warm_up(module, batch.images[:0], streams)
+    loss = method.warm_up(module, batch.inputs[:0], streams)
     (anchors,) = method.augmented_anchors(Streams(0)("augment"))  # [3, 3, 1, 16, 16], the same draw
     logits = module.heads["of_concept"](module.encoders["of_concept"](anchors.flatten(0, 1)))
     torch.testing.assert_close(loss, nn.functional.cross_entropy(logits, torch.arange(3).repeat(3)))
@@ -166,7 +166,7 @@ def test_a_method_without_anchors_does_not_look_at_them(name):
     for scale in (1.0, 0.0):
         method, module, state, batch, streams = prepared(name, torch.tensor([3, 2, 4]))
         method.anchors = [scale * anchor for anchor in method.anchors]
-        assert method.warm_up(module, batch.images, streams) is None
+        assert method.warm_up(module, batch.inputs, streams) is None
         found.append(method.loss(module, state, batch, Clock(0, 0), streams)[0])
     assert torch.equal(*found)
 
@@ -178,7 +178,7 @@ def test_pnet_sl_adds_the_exact_negative_log_likelihood_of_the_label():
     labels = torch.tensor([3, 2, 4])
     method, module, state, batch, streams = prepared("pnet_sl", labels)
     loss, state, info = method.loss(module, state, batch, Clock(0, 0), streams)
-    p = module(batch.images, method.augmented_anchors(Streams(0)("augment"))).log_p.exp()  # the same draw
+    p = module(batch.inputs, method.augmented_anchors(Streams(0)("augment"))).log_p.exp()  # the same draw
     likelihood = torch.stack([p[b][torch.arange(3), rows_of(TASK, y)].prod(-1).sum() for b, y in enumerate(labels)])
     semantic = -likelihood.log().mean().item()
     assert state == {} and info["loss_semantic"] == pytest.approx(semantic, rel=1e-5)
@@ -192,7 +192,7 @@ def test_pnet_sl_adds_the_exact_negative_log_likelihood_of_the_label():
 def test_supervised_is_a_cross_entropy_of_every_concept():
     method, module, state, batch, streams = prepared("supervised", torch.tensor([3, 2, 4]))
     loss, *_ = method.loss(module, state, batch, Clock(0, 0), streams)
-    logits = module.heads["of_concept"](module.embed(batch.images)[0])  # [B, n, P]
+    logits = module.heads["of_concept"](module.embed(batch.inputs)[0])  # [B, n, P]
     expected = nn.functional.cross_entropy(logits.flatten(0, 1), batch.concepts.flatten(), reduction="sum") / 3
     torch.testing.assert_close(loss, expected)
 
@@ -200,7 +200,7 @@ def test_supervised_is_a_cross_entropy_of_every_concept():
 def test_supervised_prototypes_are_soft_pnet_with_the_truth_for_a_target():
     method, module, state, batch, streams = prepared("supervised_prototypes", torch.tensor([3, 2, 4]))
     loss, _, info = method.loss(module, state, batch, Clock(0, 0), streams)
-    log_p = module(batch.images, method.augmented_anchors(Streams(0)("augment"))).log_p  # the same draw
+    log_p = module(batch.inputs, method.augmented_anchors(Streams(0)("augment"))).log_p  # the same draw
     expected = nn.functional.nll_loss(log_p.flatten(0, 1), batch.concepts.flatten(), reduction="sum").item() / 3
     assert info["loss_concepts"] == pytest.approx(expected, rel=1e-5) and info["loss_proto"] > 0
     assert loss.item() == pytest.approx(info["loss_proto"] + 2.0 * expected, rel=1e-5)
@@ -210,7 +210,9 @@ def test_supervised_prototypes_are_soft_pnet_with_the_truth_for_a_target():
 
 
 def test_without_population_there_is_one_candidate_and_it_is_the_target(generator):
-    method, _, state, batch, streams = prepared("softpnet_no_population", torch.full((5,), 3), kept=20, target="soft")
+    method, _, state, batch, streams = prepared(
+        "softpnet_no_population", torch.full((5,), 3), working_set=20, target="soft"
+    )
     target, state, _ = method.target(state, batch, skewed(5, generator), Clock(0, 0), 1.0, streams("walk"))
     assert state["rows"].shape == (5, 1, 3)
     assert torch.equal(target.argmax(-1), state["rows"].squeeze(1)) and ((target == 0) | (target == 1)).all()
@@ -222,7 +224,7 @@ def test_without_projection_single_concepts_are_flipped_where_the_rule_allows():
     rows = rows_of(task, 1)[None]
     moved = method.source.move(rows, streams("walk"))
     changed = (moved != rows).sum(-1)
-    assert (task.label(moved) == 1).all() and set(changed.flatten().tolist()) == {0, 1}
+    assert (task.rule(moved) == 1).all() and set(changed.flatten().tolist()) == {0, 1}
 
 
 def test_without_projection_a_valid_board_never_moves(generator):
@@ -247,14 +249,14 @@ def kl_to_the_candidates_it_scores(log_p, labels, gamma):
 def test_without_anchor_the_classifier_s_own_scores_weigh_the_soft_target():
     method, module, state, batch, streams = prepared("softpnet_no_anchor", torch.tensor([3, 2]))
     loss, *_ = method.loss(module, state, batch, Clock(4, 0), streams)
-    torch.testing.assert_close(loss, kl_to_the_candidates_it_scores(module(batch.images).log_p, (3, 2), 0.95**4))
+    torch.testing.assert_close(loss, kl_to_the_candidates_it_scores(module(batch.inputs).log_p, (3, 2), 0.95**4))
 
 
 def test_a_head_beside_the_prototypes_scores_the_candidates_and_is_pulled_while_the_episodes_train_the_prototypes():
     method, module, state, batch, streams = prepared("softpnet_head_scoring", torch.tensor([3, 2]))
     loss, _, info = method.loss(module, state, batch, Clock(4, 0), streams)
     head = module.heads["of_concept"]
-    log_p = head(module.embed(batch.images)[0]).log_softmax(-1)
+    log_p = head(module.embed(batch.inputs)[0]).log_softmax(-1)
     expected = kl_to_the_candidates_it_scores(log_p, (3, 2), 0.95**4)
     assert info["loss_kl"] == pytest.approx(expected.item(), rel=1e-5) and info["loss_proto"] > 0
     torch.testing.assert_close(loss, info["loss_proto"] + 2.0 * expected)
@@ -265,11 +267,11 @@ def test_a_head_beside_the_prototypes_scores_the_candidates_and_is_pulled_while_
 def test_what_a_head_scores_is_read_by_the_prototypes_whatever_the_head_says():
     method, module, _, batch, _ = prepared("softpnet_head_scoring", torch.tensor([3, 2]))
     method.finish(module.eval())
-    read = module.log_p(batch.images)
-    (centres,), (slots,) = module.settled(), module.embed(batch.images)
+    read = module.log_p(batch.inputs)
+    (centres,), (slots,) = module.settled(), module.embed(batch.inputs)
     torch.testing.assert_close(read, (-torch.cdist(slots, centres).square()).log_softmax(-1), rtol=1e-4, atol=1e-5)
     nn.init.zeros_(module.heads["of_concept"].weight)
-    assert torch.equal(module.log_p(batch.images), read)
+    assert torch.equal(module.log_p(batch.inputs), read)
 
 
 def test_without_scoring_all_candidates_weigh_the_same_whatever_the_network_says(generator):
@@ -283,7 +285,7 @@ def test_without_scoring_all_candidates_weigh_the_same_whatever_the_network_says
 
 def test_without_scoring_draw_and_walk_stay_uniform_whatever_the_network_says(generator):
     labels = torch.full((4000,), 3)  # 7 assignments, of which one is kept: the best of ten drawn if they were scored
-    method, _, state, batch, streams = prepared("softpnet_no_scoring", labels, kept=1)
+    method, _, state, batch, streams = prepared("softpnet_no_scoring", labels, working_set=1)
     log_p = skewed(4000, generator)
     for epoch in range(5):
         _, state, _ = method.target(state, batch, log_p, Clock(epoch, 0), 0.1, streams("walk"))
@@ -295,16 +297,22 @@ def test_without_scoring_draw_and_walk_stay_uniform_whatever_the_network_says(ge
 
 
 def test_settings_that_define_a_method_are_resolved_and_a_conflict_is_named():
-    model = SoftPNet(TASK, method="softg")
-    assert (model.settings.kept, model.settings.target, model.config()["settings"]["kept"]) == (1, "best", 1)
-    with pytest.raises(InputError, match=r"kept is 5, but method 'softg' is defined with kept = 1; leave"):
-        SoftPNet(TASK, method="softg", kept=5)
-    SoftPNet(TASK, method="softg", kept=1)  # as a loaded run says
-    SoftPNet(TASK, method="softg", kept=TASK.settings.kept)  # as the command line says where nothing was given
+    model = Learner(TASK, method="softg")
+    assert (model.settings.working_set, model.settings.target, model.config()["settings"]["working_set"]) == (
+        1,
+        "best",
+        1,
+    )
+    with pytest.raises(
+        InputError, match=r"working_set is 5, but method 'softg' is defined with working_set = 1; leave"
+    ):
+        Learner(TASK, method="softg", working_set=5)
+    Learner(TASK, method="softg", working_set=1)  # as a loaded run says
+    Learner(TASK, method="softg", working_set=TASK.settings.working_set)
 
 
 def picture(values):
-    """Values `[...]` -> images `[..., 1, 16, 16]`: four bright rows at a place that depends on the value."""
+    """Values `[...]` -> inputs `[..., 1, 16, 16]`: four bright rows at a place that depends on the value."""
     bright = torch.arange(16)[:, None] // 4 == values[..., None, None, None]  # [..., 1, 16, 1]
     return bright.float().expand(*bright.shape[:-1], 16).clone()
 
@@ -318,13 +326,13 @@ class Small(nn.Sequential):
 
 CONCEPTS = torch.randint(3, (48, 3), generator=torch.Generator().manual_seed(0))
 ANCHORS = Anchors(picture(torch.arange(3)), torch.arange(3))
-LEARNING = Settings(epochs=15, batch_size=8, learning_rate=0.02, warmup_steps=5, copies=1, episodes=5, kept=5)
+LEARNING = Settings(epochs=15, batch_size=8, learning_rate=0.02, warmup_steps=5, copies=1, episodes=5, working_set=5)
 
 
 def fitted(name, concepts=CONCEPTS, how=None, **settings):
-    """`how` goes to `SoftPNet.fit`."""
-    model = SoftPNet(Task(SPACE, TASK.label, settings=LEARNING), method=name, encoder=Small, **settings)
-    return model.fit(picture(CONCEPTS), TASK.label(CONCEPTS), ANCHORS, concepts=concepts, **(how or {}))
+    """`how` goes to `Learner.fit`."""
+    model = Learner(Task(SPACE, TASK.rule, settings=LEARNING), method=name, encoder=Small, **settings)
+    return model.fit(picture(CONCEPTS), TASK.rule(CONCEPTS), ANCHORS, concepts=concepts, **(how or {}))
 
 
 def test_all_methods_see_the_same_batches_anchors_and_copies_of_them(monkeypatch):
@@ -336,7 +344,7 @@ def test_all_methods_see_the_same_batches_anchors_and_copies_of_them(monkeypatch
 
         def loss(method, module, state, batch, clock, streams, found=found, own=kind.loss):
             copies = method.augmented_anchors(torch.Generator().set_state(streams("augment").get_state()))
-            found.append((batch.ids, batch.images, batch.labels, *method.anchors, *copies))
+            found.append((batch.ids, batch.inputs, batch.labels, *method.anchors, *copies))
             return own(method, module, state, batch, clock, streams)
 
         with monkeypatch.context() as patch:
@@ -354,7 +362,7 @@ def test_all_methods_see_the_same_batches_anchors_and_copies_of_them(monkeypatch
 @pytest.mark.parametrize("name", methods.names())
 def test_every_method_learns_concepts_that_labels_and_anchors_determine(name):
     """Sums of three values 0, 1, 2: only the true reading explains all labels, so that even SoftG must find it."""
-    scores = fitted(name).score(picture(CONCEPTS), TASK.label(CONCEPTS), CONCEPTS)
+    scores = fitted(name).score(picture(CONCEPTS), TASK.rule(CONCEPTS), CONCEPTS)
     assert scores["concept_accuracy"] == 1, scores
 
 
@@ -375,7 +383,7 @@ def test_a_stopped_training_goes_on_to_the_same_bits_and_another_seed_does_not(n
     resumed = fitted(name, epochs=4, how={"run": tmp_path, "resume": True})
     whole = fitted(name, epochs=4)
     assert stopped.interrupted and not same(stopped, whole)
-    assert same(resumed, whole) and resumed.epochs[-1]["epoch"] == 4
+    assert same(resumed, whole) and resumed.history[-1]["epoch"] == 4
     assert not same(whole, fitted(name, epochs=4, seed=1))
 
 
@@ -409,14 +417,14 @@ def test_views_train_on_another_image_and_groups_of_several_sizes_are_read(name)
     concepts = torch.tensor([[0, 0, 2], [1, 1, 0], [1, 1, 1], [0, 0, 1]])
     task = Task(space, lambda c: c.sum(-1), settings=LEARNING)
     anchors = {"coarse": Anchors(picture(torch.arange(2)), torch.arange(2)), "fine": ANCHORS}
-    images = picture(concepts[:, 1:])
+    inputs = picture(concepts[:, 1:])
     models = [
-        SoftPNet(task, method=name, encoder=Small, epochs=1, views=views).fit(
-            images, task.label(concepts), anchors, concepts=concepts
+        Learner(task, method=name, encoder=Small, epochs=1, views=views).fit(
+            inputs, task.rule(concepts), anchors, concepts=concepts
         )
         for views in (False, True)
     ]
-    found = [model.predict(images).probabilities for model in models]
+    found = [model.predict(inputs).probabilities for model in models]
     assert found[0].shape == (4, 3, 3) and (found[0][:, 0, 2] == 0).all() and not torch.equal(*found)
 
 
@@ -425,7 +433,7 @@ def test_a_saved_model_reads_the_same(name, tmp_path):
     model = fitted(name, epochs=1)
     model.save(tmp_path)
     before = torch.get_rng_state()
-    loaded = SoftPNet.load(tmp_path, task=model.task, encoder=Small)
+    loaded = Learner.load(tmp_path, task=model.task, encoder=Small)
     assert torch.equal(before, torch.get_rng_state()), "loading drew from the global generator"
     assert torch.equal(loaded.predict(picture(CONCEPTS)).probabilities, model.predict(picture(CONCEPTS)).probabilities)
     assert len(loaded.prototypes()) == len(model.prototypes()) == int("prototypes" in dir(model.module))

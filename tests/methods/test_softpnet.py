@@ -33,9 +33,9 @@ def test_anchors_are_the_originals_and_fresh_copies_at_every_step():
 
 
 def test_weight_zero_trains_the_prototypical_loss_alone_while_working_sets_are_built():
-    method, module, state, batch, streams = prepared(weight=2.0, weight_delay=3)
+    method, module, state, batch, streams = prepared(rule_weight=2.0, rule_delay=3)
     loss, state, info = method.loss(module, state, batch, Clock(0, 0), streams)
-    assert info["weight"] == 0 and abs(loss.item() - info["loss_proto"]) < 1e-6 and info["loss_kl"] > 0
+    assert info["rule_weight"] == 0 and abs(loss.item() - info["loss_proto"]) < 1e-6 and info["loss_kl"] > 0
     assert state["started"].all()
     loss, state, info = method.loss(module, state, batch, Clock(3, 0), streams)
     assert abs(loss.item() - info["loss_proto"] - 2.0 * info["loss_kl"]) < 1e-5
@@ -43,7 +43,7 @@ def test_weight_zero_trains_the_prototypical_loss_alone_while_working_sets_are_b
 
 def test_targets_carry_no_gradient():
     method, module, state, batch, _ = prepared()
-    target, *_ = method.target(state, batch, module(batch.images, [a[None] for a in method.anchors]).log_p.detach(),
+    target, *_ = method.target(state, batch, module(batch.inputs, [a[None] for a in method.anchors]).log_p.detach(),
                               Clock(0, 0), 1.0, torch.Generator().manual_seed(0))  # fmt: skip
     assert not target.requires_grad
     torch.testing.assert_close(target.sum(-1), torch.ones(6, 2))
@@ -56,29 +56,29 @@ def test_views_score_the_clean_image_and_train_on_another():
     method.loss(module, state, batch, Clock(0, 0), streams)
     (view, with_gradient), (clean, without) = seen
     assert with_gradient and not without
-    assert torch.equal(clean, batch.images) and not torch.equal(view, batch.images) and view.shape == clean.shape
+    assert torch.equal(clean, batch.inputs) and not torch.equal(view, batch.inputs) and view.shape == clean.shape
 
 
 def test_best_target_is_one_candidate():
     method, module, state, batch, streams = prepared(target="best")
-    log_p = module(batch.images, [a[None] for a in method.anchors]).log_p.detach()
+    log_p = module(batch.inputs, [a[None] for a in method.anchors]).log_p.detach()
     target, *_ = method.target(state, batch, log_p, Clock(0, 0), 1.0, streams("walk"))
     assert ((target == 0) | (target == 1)).all()
     rows = target.argmax(-1)
-    assert torch.equal(TASK.label(rows), batch.labels)
+    assert torch.equal(TASK.rule(rows), batch.labels)
 
 
 def test_warm_up_uses_anchors_alone():
     method, module, _, batch, streams = prepared()
     sizes = []
     module.encoders["of_concept"].register_forward_hook(lambda m, given, out: sizes.append(len(given[0])))
-    assert method.warm_up(module, batch.images[:0], streams).requires_grad and sizes == [4 * 3]
+    assert method.warm_up(module, batch.inputs[:0], streams).requires_grad and sizes == [4 * 3]
 
 
 def test_images_beside_the_anchors_of_a_warm_up_step_carry_no_loss():
     """The encoder has no batch norm here, so they must not change anything."""
     method, module, _, batch, _ = prepared()
-    alone, beside = (method.warm_up(module, batch.images[:count], Streams(0)) for count in (0, 5))
+    alone, beside = (method.warm_up(module, batch.inputs[:count], Streams(0)) for count in (0, 5))
     torch.testing.assert_close(alone, beside)
 
 
@@ -96,7 +96,7 @@ def test_inference_prototypes_come_from_the_clean_anchors_and_a_fixed_set_of_cop
 def test_views_begin_after_their_delay():
     method, module, state, batch, streams = prepared(views=True, views_delay=2)
     forwards = []
-    module.register_forward_hook(lambda m, given, out: forwards.append(torch.equal(given[0], batch.images)))
+    module.register_forward_hook(lambda m, given, out: forwards.append(torch.equal(given[0], batch.inputs)))
     for epoch in range(3):
         method.loss(module, state, batch, Clock(epoch, 0), streams)
     assert forwards == [True, True, False, True]  # clean, clean, then a view and the clean image

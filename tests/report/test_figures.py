@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from softpnet import Anchors, ConceptSpace, Data, Examples, Group, InputError, Settings, SoftPNet, Task
+from softpnet import Anchors, ConceptSpace, Data, Examples, Group, InputError, Learner, Settings, Task
 from softpnet.experiments.rows import SEEDS, TABLES, Row
 from softpnet.report import accuracy, canvas, figures, filmstrip, pipeline, samples, seeds
 from softpnet.report.summary import Summary, summarise
@@ -19,7 +19,7 @@ from softpnet.task.task import Corruption
 GENERATOR = torch.Generator().manual_seed(0)
 CONCEPTS = torch.randint(3, (24, 2), generator=GENERATOR)
 SHADES = torch.linspace(0.1, 0.9, 3)[:, None, None, None].expand(3, 1, 8, 8)  # what each value looks like
-SETTINGS = Settings(epochs=3, batch_size=8, warmup_steps=2, episodes=3, kept=2)
+SETTINGS = Settings(epochs=3, batch_size=8, warmup_steps=2, episodes=3, working_set=2)
 
 
 def pictured(concepts):
@@ -162,7 +162,7 @@ def film(example=0, task=None, **settings):
         states.append(({name: value.clone() for name, value in state.items()}, model))
         return camera.look(model, state)
 
-    SoftPNet(task, encoder=flat, threads=1, **settings).fit(EXAMPLES.images, EXAMPLES.labels, DATA.anchors, watch=watch)
+    Learner(task, encoder=flat, threads=1, **settings).fit(EXAMPLES.inputs, EXAMPLES.labels, DATA.anchors, watch=watch)
     return camera, states
 
 
@@ -173,7 +173,7 @@ def test_a_frame_is_the_working_set_of_that_epoch_with_the_weights_of_that_model
     for frame, (state, model) in zip(camera.frames, states, strict=True):
         kept = {tuple(row) for row in state["rows"][example].tolist()}
         assert {tuple(row) for row in frame.rows.tolist()} == kept and len(frame.rows) == len(kept)
-        p = model.predict(EXAMPLES.images[example][None]).probabilities[0].double()  # [k, h]
+        p = model.predict(EXAMPLES.inputs[example][None]).probabilities[0].double()  # [k, h]
         each = torch.stack([p[0, a] * p[1, b] for a, b in frame.rows.tolist()]) ** (1 / frame.gamma)
         torch.testing.assert_close(frame.weights.double(), each / each.sum(), rtol=1e-3, atol=1e-6)
         torch.testing.assert_close(frame.scores.double(), each.log() * frame.gamma, rtol=1e-3, atol=1e-4)
@@ -187,8 +187,8 @@ def test_with_the_best_candidate_as_target_all_weight_is_on_it():
 
 
 def test_what_keeps_no_working_set_cannot_be_filmed():
-    with pytest.raises(InputError, match="candidates='kbest' keeps no working sets to film"):
-        film(candidates="kbest")
+    with pytest.raises(InputError, match="targets='kbest' keeps no working sets to film"):
+        film(targets="kbest")
     task = adding(corrupt=Corruption(int(EXAMPLES.labels[0]), 1, lambda rows, generator: rows))
     with pytest.raises(InputError, match=r"example 0 has label \d, whose candidates are corrupted"):
         filmstrip.Camera(task, EXAMPLES, 0)
@@ -263,7 +263,7 @@ task = Task(ConceptSpace(slots=2, values=3), lambda c: c.sum(-1), name="tiny", d
 def test_all_figures_are_drawn_in_both_formats_and_again_with_the_same_bytes(tmp_path, monkeypatch):
     (tmp_path / "tiny.py").write_text(TASK_FILE)
     monkeypatch.setattr(figures.tasks, "names", lambda: [])
-    settings = {"epochs": 2, "batch_size": 8, "warmup_steps": 1, "episodes": 2, "kept": 2}
+    settings = {"epochs": 2, "batch_size": 8, "warmup_steps": 1, "episodes": 2, "working_set": 2}
     run = figures.SmallRun(str(tmp_path / "tiny.py"), {}, settings, watched=7, filmed=0)
     threads = torch.get_num_threads()
     first, second = (figures.draw_all(tmp_path / name, [run]) for name in ("one", "two"))
@@ -283,7 +283,7 @@ def test_every_run_is_of_a_built_in_task_whose_filmed_example_keeps_a_working_se
     for run in figures.RUNS:
         task = figures.tasks.load(run.task, run.options)
         task.settings.override(**run.settings)
-        assert run.filmed is None or run.settings.get("candidates", task.settings.candidates) == "cache"
+        assert run.filmed is None or run.settings.get("candidates", task.settings.targets) == "cache"
 
 
 def test_ctrl_c_in_a_small_training_ends_the_drawing(tmp_path, monkeypatch):
@@ -293,7 +293,7 @@ def test_ctrl_c_in_a_small_training_ends_the_drawing(tmp_path, monkeypatch):
         model.interrupted = True
         return model
 
-    monkeypatch.setattr(figures.SoftPNet, "fit", stopped)
+    monkeypatch.setattr(figures.Learner, "fit", stopped)
     with pytest.raises(KeyboardInterrupt):
         figures.draw_all(tmp_path, [figures.SmallRun("kand_logic", {"train": "8", "test": "4", "cached": "50"})])
     assert not (tmp_path / "accuracy.png").exists()

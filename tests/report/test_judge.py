@@ -16,15 +16,15 @@ def test_every_image_is_drawn_as_its_most_probable_primitive(method, stars, tmp_
     space = sp.ConceptSpace(sp.Group([0, 1], (2, 2), name="look", primitives=PRIMITIVES))
     task = sp.Task(space, lambda c: c.sum(-1), settings=sp.Settings(epochs=1, batch_size=8, warmup_steps=1))
     concepts = torch.tensor(PRIMITIVES)[torch.randint(3, (20, 2), generator=generator)].flatten(1)  # [20, 4]
-    examples = sp.Examples(torch.rand(20, 2, 1, 8, 8, generator=generator), task.label(concepts), concepts)
+    examples = sp.Examples(torch.rand(20, 2, 1, 8, 8, generator=generator), task.rule(concepts), concepts)
     anchors = sp.Anchors(torch.rand(3, 1, 8, 8, generator=generator), torch.tensor(PRIMITIVES))
-    model = sp.SoftPNet(task, method=method, encoder=lambda c: nn.Sequential(nn.Flatten(), nn.Linear(64, 5)))
-    model.fit(examples.images, examples.labels, anchors)
+    model = sp.Learner(task, method=method, encoder=lambda c: nn.Sequential(nn.Flatten(), nn.Linear(64, 5)))
+    model.fit(examples.inputs, examples.labels, anchors)
     drawn = {}
     monkeypatch.setattr(judge, "learned", lambda path, **what: drawn.update(what))
     judge.draw(model, sp.Data(examples, anchors, {"test": examples}), tmp_path)
 
-    p = model.predict(examples.images).probabilities.unflatten(1, (2, 2)).flatten(0, 1)  # [40, 2, 2]
+    p = model.predict(examples.inputs).probabilities.unflatten(1, (2, 2)).flatten(0, 1)  # [40, 2, 2]
     best = torch.stack([p[:, 0, a] * p[:, 1, b] for a, b in PRIMITIVES]).argmax(0)
     assert torch.equal(drawn["predicted"], best)
     assert drawn["embeddings"].shape == (40, 5)
@@ -36,10 +36,10 @@ def test_group_names_of_any_letters_give_files_that_the_folder_takes(tmp_path, g
     groups = [sp.Group([0], 2, name="a b"), sp.Group([1], 2, name="Größe 1")]
     task = sp.Task(sp.ConceptSpace(*groups), lambda c: c.sum(-1), settings=sp.Settings(epochs=1, warmup_steps=1))
     concepts = torch.randint(2, (12, 2), generator=generator)
-    examples = sp.Examples(torch.rand(12, 2, 1, 8, 8, generator=generator), task.label(concepts), concepts)
+    examples = sp.Examples(torch.rand(12, 2, 1, 8, 8, generator=generator), task.rule(concepts), concepts)
     one = sp.Anchors(torch.rand(2, 1, 8, 8, generator=generator), torch.arange(2))
     anchors = {"a b": one, "Größe 1": one}
-    model = sp.SoftPNet(task, encoder=lambda c: nn.Sequential(nn.Flatten(), nn.Linear(64, 5)))
-    model.fit(examples.images, examples.labels, anchors, run=tmp_path / "run")
+    model = sp.Learner(task, encoder=lambda c: nn.Sequential(nn.Flatten(), nn.Linear(64, 5)))
+    model.fit(examples.inputs, examples.labels, anchors, run=tmp_path / "run")
     judge.judge(model, sp.Data(examples, anchors, {"test": examples}), tmp_path / "run", pictures=True)
     assert "learned-a%20b.png" in RunFolder(tmp_path / "run")

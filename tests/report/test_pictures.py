@@ -46,9 +46,9 @@ def run(primitives: int = 3, images: int = 40, size: int = 8, channels: int = 1,
 
 
 EPOCHS: list[dict[str, float | None]] = [
-    {"epoch": 1, "loss_proto": 1.0, "loss_kl": 0.5, "gamma": 1.0, "weight": 0.0, "acceptance": None},
-    {"epoch": 2, "loss_proto": 0.8, "loss_kl": float("nan"), "gamma": 2.0, "weight": 0.5, "acceptance": 0.4},
-    {"epoch": 3, "loss_proto": 0.7, "loss_kl": 0.2, "gamma": 3.0, "weight": 1.0},
+    {"epoch": 1, "loss_proto": 1.0, "loss_kl": 0.5, "gamma": 1.0, "rule_weight": 0.0, "acceptance": None},
+    {"epoch": 2, "loss_proto": 0.8, "loss_kl": float("nan"), "gamma": 2.0, "rule_weight": 0.5, "acceptance": 0.4},
+    {"epoch": 3, "loss_proto": 0.7, "loss_kl": 0.2, "gamma": 3.0, "rule_weight": 1.0},
 ]
 
 

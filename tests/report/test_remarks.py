@@ -14,7 +14,7 @@ SCENE = sp.ConceptSpace(
 TRUE = torch.arange(100)[:, None] // torch.tensor([1, 2, 4]) % 2  # [100, 3]
 
 
-class Reads(sp.SoftPNet):
+class Reads(sp.Learner):
     """Sees the concepts that it is given, whatever the images are."""
 
     def __init__(self, task, seen):
@@ -22,7 +22,7 @@ class Reads(sp.SoftPNet):
         self.seen, self.module = seen, torch.nn.Identity()
 
     def predict(self, images):
-        return sp.Prediction(self.seen, self.task.label(self.seen), torch.empty(0))
+        return sp.Prediction(self.seen, self.task.rule(self.seen), torch.empty(0))
 
 
 def told(rule, seen, space=SCENE, true=TRUE, concepts=True):

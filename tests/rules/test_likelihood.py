@@ -41,7 +41,7 @@ def plain(task, log_p, labels):
     for row, label in zip(log_p.exp().tolist(), labels.tolist(), strict=True):
         total = 0.0
         for c in itertools.product(*map(range, task.space.sizes)):
-            if task.label(torch.tensor(c)).tolist() == label:
+            if task.rule(torch.tensor(c)).tolist() == label:
                 total += math.prod(row[i][v] for i, v in enumerate(c))
         result.append(math.log(total))
     return torch.tensor(result, dtype=torch.double)
@@ -49,7 +49,7 @@ def plain(task, log_p, labels):
 
 @pytest.mark.parametrize("task", [SUM, UNEVEN], ids=["sum", "label vectors, uneven groups"])
 def test_a_small_space_is_summed(task, generator):
-    labels = task.label(torch.stack([torch.zeros(task.space.k).long(), torch.ones(task.space.k).long()] * 3))
+    labels = task.rule(torch.stack([torch.zeros(task.space.k).long(), torch.ones(task.space.k).long()] * 3))
     log_p = random_log_p(task.space, 6, generator)
     found = label_log_prob(task, labels, generator)(log_p, labels)
     torch.testing.assert_close(found, plain(task, log_p, labels))
@@ -72,8 +72,8 @@ def nothing_is_small(monkeypatch):
 def listed(task, complete):
     """The task with the rows of these labels only, called complete."""
     rows = task.space.all()
-    kept = rows[torch.isin(task.label(rows), torch.tensor(complete))]
-    return Task(task.space, task.label, rows=lambda generator: Rows(kept, torch.tensor(complete)))
+    kept = rows[torch.isin(task.rule(rows), torch.tensor(complete))]
+    return Task(task.space, task.rule, rows=lambda generator: Rows(kept, torch.tensor(complete)))
 
 
 def test_the_label_without_rows_has_what_the_others_leave(nothing_is_small, generator):
@@ -195,7 +195,7 @@ def test_gradients_of_kand_logic_s_tables_pass_gradcheck(generator):
 def test_every_task_s_labels_share_one_and_a_certain_reading_has_its_label(name, generator):
     task = tasks.load(name)
     rows = (torch.rand(5, task.space.k, generator=generator) * torch.tensor(task.space.sizes)).long()
-    labels = task.label(rows)
+    labels = task.rule(rows)
     log_prob = label_log_prob(task, labels, generator)
     certain = (50.0 * torch.nn.functional.one_hot(rows, task.space.h)).log_softmax(-1)
     torch.testing.assert_close(log_prob(certain, labels).exp(), torch.ones(5))

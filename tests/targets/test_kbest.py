@@ -48,15 +48,15 @@ def test_the_pool_holds_the_most_probable_assignments_in_order(problem):
 @given(problems())
 def test_candidates_are_the_best_feasible_rows_of_the_pool(problem):
     task, log_p, labels, pool, kept = problem
-    source = KBest(task, Settings(pool=pool, kept=kept))
+    source = KBest(task, Settings(kbest_pool=pool, working_set=kept))
     query = Query(torch.arange(3), labels, log_p, 0, 1.0)
     found, _, info = source.candidates({}, query, torch.Generator())
     every = task.space.all()
     for b in range(3):
         rows = found.rows[b][found.valid[b]]
-        assert (task.label(rows) == labels[b]).all()
+        assert (task.rule(rows) == labels[b]).all()
         assert len(rows.unique(dim=0)) == len(rows)
-        feasible = every[task.label(every) == labels[b]]
+        feasible = every[task.rule(every) == labels[b]]
         exact = scores(log_p[b : b + 1], feasible[None])[0].sort(descending=True).values[:kept]
         mine = scores(log_p[b : b + 1], rows[None])[0]
         # what survives is a prefix of the exact answer; all of it when the pool is the whole space
@@ -70,15 +70,15 @@ def test_a_rare_label_beyond_the_pool_has_no_candidates_instead_of_wrong_ones():
     task = Task(ConceptSpace(slots=4, values=3), lambda c: (c == 2).all(-1).long())  # label 1 has one row of 81
     log_p = torch.tensor([5.0, 0.0, -5.0]).log_softmax(-1).expand(1, 4, 3)
     query = Query(torch.tensor([0]), torch.tensor([1]), log_p, 0, 1.0)
-    few, _, info = KBest(task, Settings(pool=10, kept=5)).candidates({}, query, torch.Generator())
+    few, _, info = KBest(task, Settings(kbest_pool=10, working_set=5)).candidates({}, query, torch.Generator())
     assert not few.valid.any() and info["found"] == 0
-    every, *_ = KBest(task, Settings(pool=81, kept=5)).candidates({}, query, torch.Generator())
+    every, *_ = KBest(task, Settings(kbest_pool=81, working_set=5)).candidates({}, query, torch.Generator())
     assert every.rows[every.valid].tolist() == [[2, 2, 2, 2]]
 
 
 def test_auto_does_not_warn_of_a_rare_label_that_has_a_complete_list(recwarn):
     task = load("visual_sudoku")
-    choose_source(task, task.settings.override(candidates="auto"), torch.Generator()).start(torch.tensor([0, 1]))
+    choose_source(task, task.settings.override(targets="auto"), torch.Generator()).start(torch.tensor([0, 1]))
     assert not recwarn.list
     with pytest.warns(UserWarning, match=r"label 1 \(example ids 1\) was given by none of many random assignments"):
-        choose_source(task, task.settings.override(candidates="kbest"), torch.Generator()).start(torch.tensor([0, 1]))
+        choose_source(task, task.settings.override(targets="kbest"), torch.Generator()).start(torch.tensor([0, 1]))

@@ -25,7 +25,7 @@ def test_repeated_rows_count_once():
 
 
 def test_first_encounter_draws_later_ones_walk(generator):
-    source = CacheWalk(SUMS, Cache.of(SUMS, generator), Settings(kept=4, draw_factor=1))
+    source = CacheWalk(SUMS, Cache.of(SUMS, generator), Settings(working_set=4, draw_factor=1))
     labels = torch.full((6,), 4)  # 12 rows, so sets of four can move
     state = source.start(labels)
     ids = torch.tensor([1, 4])
@@ -54,7 +54,7 @@ def test_a_step_returns_a_new_state_and_leaves_the_old_one_alone():
 
 
 def test_the_refresh_period_says_in_which_epochs_sets_walk(generator):
-    source = CacheWalk(SUMS, Cache.of(SUMS, generator), Settings(kept=4, draw_factor=1, walk_every=2))
+    source = CacheWalk(SUMS, Cache.of(SUMS, generator), Settings(working_set=4, draw_factor=1, walk_every=2))
     labels = torch.full((2,), 4)
     state = source.start(labels)
     walked = []
@@ -68,7 +68,7 @@ def test_several_steps_at_one_encounter_are_the_steps_of_several_encounters():
     walked, log_p = [], torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(7)).log_softmax(-1)
     for encounters, steps in ((6, 1), (2, 3), (1, 6), (1, 1)):
         generator = torch.Generator().manual_seed(3)
-        source = CacheWalk(SUMS, Cache.of(SUMS, generator), Settings(kept=4, draw_factor=1, walk_steps=steps))
+        source = CacheWalk(SUMS, Cache.of(SUMS, generator), Settings(working_set=4, draw_factor=1, walk_steps=steps))
         labels = torch.full((2,), 4)
         state = source.start(labels)
         for epoch in range(1 + encounters):
@@ -79,7 +79,7 @@ def test_several_steps_at_one_encounter_are_the_steps_of_several_encounters():
 
 
 def test_a_set_that_holds_the_whole_label_keeps_it(generator):
-    source = CacheWalk(SUMS, Cache.of(SUMS, generator), Settings(kept=12))
+    source = CacheWalk(SUMS, Cache.of(SUMS, generator), Settings(working_set=12))
     labels = torch.tensor([4, 1])
     state = source.start(labels)
     for epoch in range(4):
@@ -90,7 +90,7 @@ def test_a_set_that_holds_the_whole_label_keeps_it(generator):
 
 def test_invalid_examples_get_corrupted_candidates_while_their_walk_stays_valid(generator):
     task = load("visual_sudoku")
-    source = CacheWalk(task, Cache.of(task, generator), Settings(kept=20))
+    source = CacheWalk(task, Cache.of(task, generator), Settings(working_set=20))
     labels = torch.tensor([0, 1, 0, 1])
     state = source.start(labels)
     for epoch in range(3):
@@ -102,7 +102,7 @@ def test_invalid_examples_get_corrupted_candidates_while_their_walk_stays_valid(
 
 def test_auto_lists_complete_labels_and_searches_the_others(generator):
     task = load("visual_sudoku")
-    source = choose_source(task, Settings(candidates="auto", kept=7, pool=200), generator)
+    source = choose_source(task, Settings(targets="auto", working_set=7, kbest_pool=200), generator)
     labels = torch.tensor([1, 0, 1])
     log_p = torch.randn(3, 16, 4, generator=generator).log_softmax(-1)
     found, *_ = source.candidates(source.start(labels), Query(torch.arange(3), labels, log_p, 0, 1.0), generator)
@@ -116,8 +116,8 @@ def test_auto_lists_complete_labels_and_searches_the_others(generator):
 
 def test_auto_does_not_trust_an_incomplete_list(generator):
     few = Rows(torch.tensor([[0, 0, 4 - 1]]), complete=torch.zeros(0, dtype=torch.int64))
-    task = Task(SUMS.space, SUMS.label, rows=lambda g: few)
-    source = choose_source(task, Settings(candidates="auto", kept=50, pool=64), generator)
+    task = Task(SUMS.space, SUMS.rule, rows=lambda g: few)
+    source = choose_source(task, Settings(targets="auto", working_set=50, kbest_pool=64), generator)
     labels = torch.tensor([3])
     found, *_ = source.candidates(source.start(labels), Query(torch.tensor([0]), labels, flat(1), 0, 1.0), generator)
     assert found.valid.sum() == 10  # all assignments with sum 3, not only the listed one

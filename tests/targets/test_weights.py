@@ -64,7 +64,7 @@ def test_soft_target_is_the_weighted_share_of_each_value(generator):
 @pytest.mark.parametrize("gamma", [1.0, 0.3, 0.05])
 def test_with_a_full_cache_the_soft_target_is_the_exact_tempered_marginal(generator, gamma):
     task = Task(ConceptSpace(slots=3, values=3), lambda c: c.sum(-1))
-    source = CacheWalk(task, Cache.of(task, generator), Settings(kept=27))
+    source = CacheWalk(task, Cache.of(task, generator), Settings(working_set=27))
     labels = torch.tensor([0, 1, 2, 3, 4, 6])
     state = source.start(labels)
     log_p = random_log_p(generator, batch=6, k=3, h=3).double()

@@ -44,10 +44,10 @@ def test_diagonal_blocks_determine_the_board_and_diagonal_swaps_lead_nowhere():
 def test_corruption_is_always_invalid(name, generator):
     task = load(name)
     valid = task.rows(generator).rows
-    valid = valid[task.label(valid) == 1]
+    valid = valid[task.rule(valid) == 1]
     rows = valid[torch.randint(len(valid), (3000, 4), generator=generator)]
     corrupted = task.corrupt.apply(rows, generator)
-    assert corrupted.shape == rows.shape and (task.label(corrupted) == 0).all()
+    assert corrupted.shape == rows.shape and (task.rule(corrupted) == 0).all()
     changes = (corrupted != rows).sum(-1)
     assert changes.min() == 1 and changes.max() <= 2
 
@@ -120,7 +120,7 @@ def test_two_anchored_digits_leave_only_the_identity():
 
 def test_evenodd_data_is_built_as_in_the_paper():
     data = load("mnist_evenodd").data(Streams(0))
-    assert data.train.images.shape == (6720, 2, 1, 28, 28)
+    assert data.train.inputs.shape == (6720, 2, 1, 28, 28)
     pairs, counts = data.train.concepts.unique(dim=0, return_counts=True)
     assert len(pairs) == 16 and (counts == 420).all()
     assert data.train.labels.unique().tolist() == [6, 10, 12]
@@ -136,20 +136,20 @@ def test_evenodd_images_show_their_digits_and_anchors_are_the_first_of_each_clas
 
     data, train = load("mnist_evenodd").data(Streams(0)), mnist.load("train")
     first = [1, 3, 5, 7, 2, 0, 13, 15, 17, 4]
-    assert torch.equal(data.anchors.images, train.images[first])
+    assert torch.equal(data.anchors.inputs, train.images[first])
     table = {image.numpy().tobytes(): int(label) for image, label in zip(train.images, train.labels, strict=True)}
-    for images, digits in zip(data.train.images[::97], data.train.concepts[::97], strict=True):
+    for images, digits in zip(data.train.inputs[::97], data.train.concepts[::97], strict=True):
         assert [table[image.numpy().tobytes()] for image in images] == digits.tolist()
 
 
 def test_sudoku_data_is_half_valid_and_valid_only_drops_the_rest():
     data = load("visual_sudoku").data(Streams(0))
-    assert data.train.images.shape == (300, 16, 1, 28, 28) and data.train.labels.sum() == 150
+    assert data.train.inputs.shape == (300, 16, 1, 28, 28) and data.train.labels.sum() == 150
     assert len(data.tests["test"].labels) == 1000 and data.tests["test"].labels.sum() == 500
     assert torch.equal(visual_sudoku.label(data.train.concepts), data.train.labels)
     only = load("visual_sudoku", {"valid_only": "true"}).data(Streams(0))
     assert only.train.labels.tolist() == [1] * 150
-    assert torch.equal(only.anchors.images, data.anchors.images)
+    assert torch.equal(only.anchors.inputs, data.anchors.inputs)
 
 
 def test_the_train_support_cache_holds_only_the_16_training_pairs(generator):
@@ -160,16 +160,16 @@ def test_the_train_support_cache_holds_only_the_16_training_pairs(generator):
 def test_kand_anchors_are_the_first_of_each_primitive():
     data = load("kand_logic", {"train": 40, "test": 10}).data(Streams(0))
     ids = (3 * data.train.concepts.view(-1, 2)[:, 0] + data.train.concepts.view(-1, 2)[:, 1]).tolist()
-    images = data.train.images.flatten(0, 1)
+    images = data.train.inputs.flatten(0, 1)
     for primitive in range(9):
-        assert torch.equal(data.anchors.images[primitive], images[ids.index(primitive)])
+        assert torch.equal(data.anchors.inputs[primitive], images[ids.index(primitive)])
 
 
 def test_methods_and_options_see_the_same_data_for_the_same_seed():
     one = load("kand_logic", {"train": 20, "test": 10}).data(Streams(5))
     two = load("kand_logic", {"train": 20, "test": 10}).data(Streams(5))
     other = load("kand_logic", {"train": 20, "test": 10}).data(Streams(6))
-    assert torch.equal(one.train.images, two.train.images)
+    assert torch.equal(one.train.inputs, two.train.inputs)
     assert not torch.equal(one.train.concepts, other.train.concepts)
 
 
@@ -190,16 +190,20 @@ def test_spaces_are_what_the_tasks_say():
 
 
 PAPER = {
-    "mnist_evenodd": dict(epochs=10, kept=20, draw_factor=10, copies=3, weight=5.0, target="best", walk_every=1),
-    "visual_sudoku": dict(epochs=20, kept=100, draw_factor=10, copies=9, weight=10.0, target="soft", walk_every=2),
+    "mnist_evenodd": dict(
+        epochs=10, working_set=20, draw_factor=10, copies=3, rule_weight=5.0, target="best", walk_every=1
+    ),
+    "visual_sudoku": dict(
+        epochs=20, working_set=100, draw_factor=10, copies=9, rule_weight=10.0, target="soft", walk_every=2
+    ),
     "kand_logic": dict(
         epochs=20,
-        kept=20,
+        working_set=20,
         draw_factor=1000,
         copies=3,
-        weight=1.0,
-        weight_delay=3,
-        weight_ramp=5,
+        rule_weight=1.0,
+        rule_delay=3,
+        rule_ramp=5,
         target="soft",
         walk_every=1,
         halve_every=3,

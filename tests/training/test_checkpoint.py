@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from softpnet import Anchors, ConceptSpace, InputError, SoftPNet, Task
+from softpnet import Anchors, ConceptSpace, InputError, Learner, Task
 from softpnet.storage import from_safetensors
 from softpnet.task.task import Corruption
 from softpnet.training import environment
@@ -45,10 +45,10 @@ def task():
     return Task(ConceptSpace(slots=3, values=3), rule, name="parity", corrupt=Corruption(1, 0, corrupted))
 
 
-def fit(folder, progress=None, images=IMAGES, seed=0, resume=False, **settings):
-    small = {"epochs": 3, "batch_size": 8, "warmup_steps": 3, "warmup_examples": 2, "episodes": 3, "kept": 4}
-    model = SoftPNet(task(), seed=seed, encoder=Noisy, threads=1, **(small | {"halve_every": 1} | settings))
-    return model.fit(images, LABELS, ANCHORS, run=folder, resume=resume, checkpoint_steps=1, progress=progress)
+def fit(folder, progress=None, inputs=IMAGES, seed=0, resume=False, **settings):
+    small = {"epochs": 3, "batch_size": 8, "warmup_steps": 3, "warmup_examples": 2, "episodes": 3, "working_set": 4}
+    model = Learner(task(), seed=seed, encoder=Noisy, threads=1, **(small | {"halve_every": 1} | settings))
+    return model.fit(inputs, LABELS, ANCHORS, run=folder, resume=resume, checkpoint_steps=1, progress=progress)
 
 
 def outcome(folder):
@@ -102,7 +102,7 @@ def test_a_run_that_crashed_again_and_again_resumes_to_the_same_bits(whole, tmp_
     assert outcome(tmp_path) == whole
 
 
-@pytest.mark.parametrize("settings", [{"candidates": "kbest"}, {"views": True}, {"precision": "64-true"}], ids=str)
+@pytest.mark.parametrize("settings", [{"targets": "kbest"}, {"views": True}, {"precision": "64-true"}], ids=str)
 def test_every_way_to_train_resumes_to_the_same_bits(tmp_path, settings):
     fit(tmp_path / "whole", **settings)
     with pytest.raises(Crash):
@@ -142,7 +142,7 @@ def test_a_signal_in_the_last_step_is_obeyed_once_the_finished_run_is_saved(whol
 
 def test_sigterm_is_left_alone_where_there_is_no_run_folder():
     handler, seen = signal.getsignal(signal.SIGTERM), []
-    model = SoftPNet(task(), encoder=Noisy, epochs=1, warmup_steps=0, episodes=2)
+    model = Learner(task(), encoder=Noisy, epochs=1, warmup_steps=0, episodes=2)
     model.fit(IMAGES, LABELS, ANCHORS, progress=lambda step: seen.append(signal.getsignal(signal.SIGTERM)))
     assert set(seen) == {handler}
 
@@ -154,7 +154,7 @@ def test_the_last_two_checkpoints_are_kept_and_no_other(tmp_path):
 
 
 def test_checkpoints_come_every_so_many_steps_or_seconds(tmp_path):
-    model = SoftPNet(task(), encoder=Noisy, epochs=3, batch_size=8, warmup_steps=0, episodes=2)
+    model = Learner(task(), encoder=Noisy, epochs=3, batch_size=8, warmup_steps=0, episodes=2)
     for name, times, made in (("steps", (4, None), 2), ("seconds", (None, 0.0), 9), ("none", (None, None), 0)):
         seen = set()
         look = lambda step, at=tmp_path / name: seen.update(p.name for p in at.glob("checkpoint-*"))  # noqa: B023, E731
@@ -176,14 +176,14 @@ def test_checkpoints_come_every_so_many_steps_or_seconds(tmp_path):
 )
 def test_impossible_times_of_checkpoints_are_refused(times, words):
     with pytest.raises(InputError, match=words):
-        SoftPNet(task(), encoder=Noisy).fit(IMAGES, LABELS, ANCHORS, **times)
+        Learner(task(), encoder=Noisy).fit(IMAGES, LABELS, ANCHORS, **times)
 
 
 def test_a_finished_run_is_not_trained_again(whole, tmp_path):
     fit(tmp_path)
     seen = []
     model = fit(tmp_path, seen.append, resume=True)
-    assert not seen and len(model.epochs) == 3 and outcome(tmp_path) == whole
+    assert not seen and len(model.history) == 3 and outcome(tmp_path) == whole
     assert model.predict(IMAGES).concepts.shape == (20, 3)
 
 
@@ -197,7 +197,7 @@ def test_resuming_a_folder_without_a_run_begins_one(whole, tmp_path):
     [
         ({"seed": 1}, "seed was 0, is 1"),
         ({"epochs": 4}, "epochs was 3, is 4"),
-        ({"images": IMAGES.flip(0)}, "data was"),
+        ({"inputs": IMAGES.flip(0)}, "data was"),
     ],
     ids=["seed", "settings", "data"],
 )
@@ -264,8 +264,8 @@ class Tied(nn.Sequential):
         self[3].weight = self[2].weight
         self.register_buffer("mean", torch.zeros(8), persistent=False)
 
-    def forward(self, images):
-        x = super().forward(images)
+    def forward(self, inputs):
+        x = super().forward(inputs)
         if self.training:
             self.mean.lerp_(x.detach().mean(0), 0.1)
         return x - self.mean
@@ -348,11 +348,11 @@ def test_a_checkpoint_of_an_impossible_position_is_refused(tmp_path, list_again,
 
 TOGETHER = """
 import sys
-from softpnet import SoftPNet
+from softpnet import Learner
 sys.path.insert(0, {tests!r})
 from test_checkpoint import ANCHORS, IMAGES, LABELS, Crash, Noisy, crash_at, task
 
-model = SoftPNet(task(), encoder=Noisy, threads=1, processes=2, epochs=2, batch_size=4, warmup_steps=1, episodes=2)
+model = Learner(task(), encoder=Noisy, threads=1, processes=2, epochs=2, batch_size=4, warmup_steps=1, episodes=2)
 stop = crash_at(int(sys.argv[2])) if len(sys.argv) > 2 else None
 try:
     model.fit(IMAGES, LABELS, ANCHORS, run=sys.argv[1], resume=True, checkpoint_steps=1, progress=stop)

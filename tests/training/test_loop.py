@@ -47,8 +47,8 @@ class Recorder(Method):
     def start(self, labels, streams):
         return {}
 
-    def warm_up(self, module, images, streams):
-        assert len(images) == self.settings.warmup_examples
+    def warm_up(self, module, inputs, streams):
+        assert len(inputs) == self.settings.warmup_examples
         self.events.append("warm-up")
         return module.weight.sum()
 
@@ -67,8 +67,8 @@ class Recorder(Method):
 def run(settings, rank=0, processes=1, seed=0, nan_at=None, count=10):
     fabric, module = OneProcess(rank, processes), torch.nn.Linear(1, 1)
     method = Recorder(settings, fabric, nan_at)
-    images, labels = torch.zeros(count, 1, 1, 2, 2), torch.arange(count)
-    steps = list(Training(method, module, images, labels, settings, Streams(seed), fabric).steps())
+    inputs, labels = torch.zeros(count, 1, 1, 2, 2), torch.arange(count)
+    steps = list(Training(method, module, inputs, labels, settings, Streams(seed), fabric).steps())
     return method, steps
 
 
@@ -146,8 +146,8 @@ from softpnet.training.streams import Streams
 task = load(sys.argv[1])
 data = task.data(Streams(0))
 seen = []
-model = sp.SoftPNet(task, method=sys.argv[3], processes=2, threads=1, epochs=2, warmup_steps=2)
-model.fit(data.train.images, data.train.labels, data.anchors, run=sys.argv[2])
+model = sp.Learner(task, method=sys.argv[3], processes=2, threads=1, epochs=2, warmup_steps=2)
+model.fit(data.train.inputs, data.train.labels, data.anchors, run=sys.argv[2])
 rank = torch.distributed.get_rank()
 torch.save([p.detach() for p in model.module.parameters() if p.requires_grad], f"{sys.argv[2]}-rank{rank}.pt")
 """

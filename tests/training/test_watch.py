@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from softpnet import Anchors, ConceptSpace, Examples, InputError, SoftPNet, Task
+from softpnet import Anchors, ConceptSpace, Examples, InputError, Learner, Task
 from softpnet.training.folder import RunFolder
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -22,8 +22,8 @@ class Moody(nn.Sequential):
     def __init__(self, channels):
         super().__init__(nn.Conv2d(channels, 4, 3), nn.BatchNorm2d(4), nn.Dropout(0.5), nn.Flatten(), nn.Linear(144, 8))
 
-    def forward(self, images):
-        return super().forward(images) + 0.01 * torch.rand(8)
+    def forward(self, inputs):
+        return super().forward(inputs) + 0.01 * torch.rand(8)
 
 
 def scored(model, state):
@@ -32,8 +32,8 @@ def scored(model, state):
 
 def fit(folder=None, watch=None, method="softpnet", progress=None, resume=False, encoder=Moody):
     task = Task(ConceptSpace(slots=2, values=3), lambda c: c.sum(-1), name="sums")
-    small = {"epochs": 3, "batch_size": 8, "warmup_steps": 2, "episodes": 3, "kept": 2}
-    model = SoftPNet(task, method=method, encoder=encoder, threads=1, **small)
+    small = {"epochs": 3, "batch_size": 8, "warmup_steps": 2, "episodes": 3, "working_set": 2}
+    model = Learner(task, method=method, encoder=encoder, threads=1, **small)
     given = {"run": folder, "resume": resume, "progress": progress, "watch": watch}
     return model.fit(IMAGES, CONCEPTS.sum(1), ANCHORS, checkpoint_steps=1, **given)
 
@@ -58,12 +58,12 @@ def test_the_model_that_is_seen_is_the_one_that_training_would_end_with():
     seen = []
 
     def look(model, state):
-        seen.append((model.predict(TEST.images).probabilities, len(model.epochs), state["started"].all()))
+        seen.append((model.predict(TEST.inputs).probabilities, len(model.history), state["started"].all()))
         return {}
 
     final = fit(watch=look, encoder=small)
     assert [done for _, done, _ in seen] == [1, 2, 3] and all(started for *_, started in seen)
-    assert torch.equal(seen[-1][0], final.predict(TEST.images).probabilities)
+    assert torch.equal(seen[-1][0], final.predict(TEST.inputs).probabilities)
     assert not torch.equal(seen[0][0], seen[-1][0])
 
 
@@ -81,7 +81,7 @@ def test_what_was_seen_is_in_the_run_folder_and_outlives_a_crash(tmp_path, crash
     whole, cut = (RunFolder(tmp_path / name) for name in ("whole", "cut"))
     assert whole.read("model.safetensors") == cut.read("model.safetensors")
     records = [[json.loads(line) for line in run.read("epochs.jsonl").splitlines()] for run in (whole, cut)]
-    assert without_seconds(records[0]) == without_seconds(records[1]) == without_seconds(resumed.epochs)
+    assert without_seconds(records[0]) == without_seconds(records[1]) == without_seconds(resumed.history)
     assert all("label_accuracy" in record for record in records[1]) and len(records[1]) == 3
 
 

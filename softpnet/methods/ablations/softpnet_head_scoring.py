@@ -17,12 +17,12 @@ from softpnet.task.concepts import ConceptSpace
 class HeadedPrototypeNetwork(PrototypeNetwork):
     """Linear heads beside the prototypes: training sees the heads' log p, inference that of the prototypes."""
 
-    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], image_shape: torch.Size) -> None:
+    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], input_shape: torch.Size) -> None:
         super().__init__(space, encoders)
-        self.heads = LinearHeads(space, encoders, image_shape)
+        self.heads = LinearHeads(space, encoders, input_shape)
 
-    def forward(self, images: Tensor, anchors: Sequence[Tensor]) -> Reading:
-        slots, embedded = self.embed_with_anchors(images, anchors)
+    def forward(self, inputs: Tensor, anchors: Sequence[Tensor]) -> Reading:
+        slots, embedded = self.embed_with_anchors(inputs, anchors)
         return Reading(self.heads.log_p(slots), embedded)
 
 

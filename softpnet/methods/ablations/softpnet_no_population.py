@@ -10,4 +10,4 @@ from softpnet.methods import softpnet
 class Method(softpnet.Method):
     """Soft-PNet paper, appendix "Ablation study", Abl-B: anchors and walk are kept, the KL becomes a cross-entropy."""
 
-    fixed: ClassVar[dict[str, Any]] = {"candidates": "cache", "kept": 1, "target": "best"}
+    fixed: ClassVar[dict[str, Any]] = {"targets": "cache", "working_set": 1, "target": "best"}

@@ -19,8 +19,8 @@ class Method(softpnet.Method):
     No flip of one cell keeps a valid Sudoku board valid, so there a working set stays what its first draw made it.
     """
 
-    fixed: ClassVar[dict[str, Any]] = {"candidates": "cache"}
+    fixed: ClassVar[dict[str, Any]] = {"targets": "cache"}
 
     def __init__(self, task: Task, settings: Settings, anchors: list[Tensor]) -> None:
-        naive = dataclasses.replace(task, move=switch_one(task.space, task.label))
+        naive = dataclasses.replace(task, move=switch_one(task.space, task.rule))
         super().__init__(naive, settings, anchors)
