@@ -20,10 +20,10 @@ WIDTH = 100
 PARTS: dict[str, dict[str, list[str]]] = {
     "Describing a task": {"Task": [], "ConceptSpace": ["contains", "all"], "Group": [], "Rows": [], "Corruption": []},
     "Functions that you may bring": {
-        "task.Rule": [],
-        "task.Move": [],
-        "task.LabelLogProb": [],
-        "checks.Encoder": [],
+        "task.task.Rule": [],
+        "task.task.Move": [],
+        "task.task.LabelLogProb": [],
+        "networks.make_encoders.Encoder": [],
         "learner.Watch": [],
     },
     "Checking it": {"check_task": [], "checks.report.Report": ["failures", "raise_if_failed"]},
@@ -39,8 +39,8 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "Learner": ["fit", "predict", "score", "embed", "prototypes", "save", "load", "config"],
         "Prediction": [],
     },
-    "Settings": {"Settings": ["override"], "settings.Hardware": []},
-    "Keeping a cache": {"candidates.cache.Cache": ["of", "save"], "candidates.cache.read_rows": []},
+    "Settings": {"Settings": ["override"], "task.settings.Hardware": []},
+    "Keeping a cache": {"rules.rows.Cache": ["of", "save"], "rules.rows.read_rows": []},
     "Errors": {"SoftPNetError": [], "InputError": [], "TaskError": [], "TrainingError": []},
 }
 """What the page shows, by the name that it is imported by, after `softpnet.`; and the methods of it."""

@@ -31,7 +31,7 @@ DATA = Data(EXAMPLES, Anchors(SHADES, torch.arange(3)), {"test": EXAMPLES})
 
 
 def adding(**changes):
-    given = {"space": ConceptSpace(slots=2, values=3), "label": lambda c: c.sum(-1), "settings": SETTINGS}
+    given = {"space": ConceptSpace(slots=2, values=3), "rule": lambda c: c.sum(-1), "settings": SETTINGS}
     return Task(**given | {"name": "adding", "data": lambda streams: DATA} | changes)
 
 

@@ -6,7 +6,7 @@ import torch
 
 import softpnet as sp
 from softpnet.report.remarks import remarks
-from softpnet.rules.scoring import scores
+from softpnet.report.judge import scores
 
 SCENE = sp.ConceptSpace(
     *(sp.Group((slot,), 2, name, value_names=[["low", "high"]]) for slot, name in enumerate(("size", "light", "speed")))
