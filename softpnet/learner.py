@@ -18,12 +18,12 @@ from softpnet import methods, tasks
 from softpnet.errors import InputError
 from softpnet.methods.base import Method
 from softpnet.metrics import concept_metrics, label_metrics
-from softpnet.networks.make_encoders import Encoder, make_encoders
+from softpnet.networks.make_encoders import Encoder, check_trainable, make_encoders
 from softpnet.networks.reader import Reader
 from softpnet.rules.function import check_rule
 from softpnet.storage import refuse_code, to_json
 from softpnet.task.data import Anchors
-from softpnet.task.inputs import arrange_anchors, check_concepts, check_inputs, check_labels
+from softpnet.task.inputs import arrange_anchors, check_concepts, check_inputs, check_labels, needed_concepts
 from softpnet.task.settings import Hardware, whole_number
 from softpnet.task.task import Task
 from softpnet.training import environment
@@ -38,7 +38,7 @@ from softpnet.training.processes import launched
 from softpnet.training.streams import Streams, borrowed_global_generator
 from softpnet.training.threads import limited_threads
 
-Watch = Callable[["Learner", Mapping[str, Tensor]], Mapping[str, float]]
+Watch = Callable[["Learner", Mapping[str, Tensor]], Mapping[str, float] | None]
 """Looks at a training between two epochs: the model as it would be if training ended there, and the method's state."""
 
 IMAGES_AT_ONCE = 512
@@ -113,7 +113,7 @@ class Learner:
             checkpoint_steps, checkpoint_seconds: how often a checkpoint is made, by steps, by time, or by both.
             progress: called after every step.
             watch: called after every epoch with the model as it would be if training ended there, and the method's
-                state, to be looked at only: `lambda model, state: model.score(*test)`. The numbers that it returns join
+                state, to be looked at only: `lambda model, state: model.score(*test)`. Numbers that it returns join
                 the epoch's record in `epochs`. Training goes through the same bits with it and without.
 
         Ctrl-C stops after the current step, and `interrupted` is true; so does SIGTERM where there is a run folder,
@@ -121,13 +121,11 @@ class Learner:
         """
         check_rule(self.task)
         check_inputs(inputs, self.task.space)
-        check_labels(labels, len(inputs), self.task)
+        whole = check_labels(labels, len(inputs), self.task)
         check_checkpoint_times(checkpoint_steps, checkpoint_seconds)
         truth: list[Tensor] = []
         if self._method_class.needs_concepts:
-            check_concepts(concepts, len(inputs), self.task.space, self.method)
-            assert concepts is not None
-            truth = [concepts.long()]
+            truth = [needed_concepts(concepts, len(inputs), self.task.space, self.method)]
         self.anchors = arrange_anchors(self.task.space, anchors, inputs.shape[2:])
         self.input_shape = inputs.shape[2:]
         streams = Streams(self.seed)
@@ -139,7 +137,8 @@ class Learner:
         self.module = None
         with borrowed_global_generator(streams("init")):
             module = method.module(encoders)
-        training = Training(method, module, inputs, labels, self.settings, streams, fabric, *truth)
+        check_trainable(module, self.method)
+        training = Training(method, module, inputs, whole, self.settings, streams, fabric, *truth)
         keep_large_blocks()
         with contextlib.ExitStack() as stack:
             # A user's encoder may draw from the global generator while training, as dropout does.
@@ -185,14 +184,13 @@ class Learner:
         Several groups or attributes, and several entries of a label vector, also have their own accuracies:
         "concept_accuracy/speed", "concept_accuracy/attribute 0", "label_accuracy/entry 0".
         """
-        self._fitted()
-        check_labels(labels, len(inputs), self.task)
+        self._parts(inputs)  # which checks them
+        whole = check_labels(labels, len(inputs), self.task)
+        truth = None if concepts is None else check_concepts(concepts, len(inputs), self.task.space)
         found = self.predict(inputs)
-        scores = label_metrics(found.labels, labels)
-        if concepts is not None:
-            if concepts.shape != found.concepts.shape:
-                raise InputError(f"concepts have shape {list(concepts.shape)}, expected {list(found.concepts.shape)}")
-            scores = concept_metrics(self.task.space, found.concepts, concepts) | scores
+        scores = label_metrics(found.labels, whole)
+        if truth is not None:
+            scores = concept_metrics(self.task.space, found.concepts, truth) | scores
             scores["gap"] = scores["label_accuracy"] - scores["concept_accuracy"]
         return scores
 
@@ -233,7 +231,7 @@ class Learner:
         model.input_shape = torch.Size(config["input_shape"])
         return model._read_weights(stored)
 
-    def _watched(self, training: Training, module: Reader, watch: Watch) -> Mapping[str, float]:
+    def _watched(self, training: Training, module: Reader, watch: Watch) -> Mapping[str, float] | None:
         """What `watch` finds in a copy of the model, so that modes, statistics and random numbers stay as they are."""
         now, device = copy.copy(self), training.fabric.device
         with torch.random.fork_rng([device] if device.type == "cuda" else []):

@@ -66,7 +66,7 @@ ANCHORS = Anchors(picture(torch.arange(3)), torch.arange(3))
 
 
 def adding(**changes):
-    return Task(**{"space": SPACE, "label": add, "name": "adding"} | changes)
+    return Task(**{"space": SPACE, "rule": add, "name": "adding"} | changes)
 
 
 def in_order(*parts):
@@ -206,6 +206,30 @@ def test_float_labels_are_refused():
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32, torch.uint16, torch.uint32, torch.uint64])
+def test_labels_of_any_whole_type_are_trained_and_scored_like_int64(dtype):
+    """torch stores the larger unsigned types, but hardly computes with them."""
+    task = adding(rule=lambda c: (add(c) > 1).long())
+    labels = task.rule(CONCEPTS)
+    plain, other = (
+        Learner(task, encoder=Small, **QUICK).fit(IMAGES, given, ANCHORS) for given in (labels, labels.to(dtype))
+    )
+    assert torch.equal(plain.predict(IMAGES).probabilities, other.predict(IMAGES).probabilities)
+    concepts = CONCEPTS.to(torch.uint16)
+    assert plain.score(IMAGES, labels, CONCEPTS) == other.score(IMAGES, labels.to(dtype), concepts)
+
+
+def test_labels_beyond_63_bits_are_refused():
+    labels = LABELS.numpy().astype("uint64")
+    labels[3] = 2**64 - 5
+    assert_refused(f"labels hold {2**64 - 5}", "expected", "63 bits", labels=torch.from_numpy(labels))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])
+def test_a_label_function_that_returns_what_torch_cannot_compute_with_is_refused(dtype):
+    assert_refused(str(dtype), "best int64", ".long()", error=TaskError, task=adding(rule=lambda c: add(c).to(dtype)))
+
+
 def test_labels_that_are_no_tensor_are_refused():
     assert_refused("labels are list", "expected an integer tensor", labels=LABELS.tolist())
 
@@ -307,10 +331,18 @@ def test_rows_of_the_wrong_shape_are_refused(rows):
         (Rows(SPACE.all() / 2, NO_LABELS), ("the rows", "torch.float32", "expected an integer tensor")),
         (Rows(SPACE.all().tolist(), NO_LABELS), ("the rows", "are list", "expected an integer tensor")),
         (Rows(SPACE.all(), [0, 1]), ("complete labels", "are list", "expected an integer tensor")),
+        (Rows(SPACE.all(), NO_LABELS, [0]), ("labels of the rows", "are list", "expected an integer tensor")),
+        (Rows(SPACE.all(), NO_LABELS, add(SPACE.all()) + 0.5), ("labels of the rows", "torch.float32")),
     ],
 )
 def test_rows_of_the_wrong_type_are_refused(rows, parts):
     assert_refused(*parts, error=TaskError, task=adding(rows=lambda generator: rows))
+
+
+def test_rows_and_labels_of_any_whole_type_are_read():
+    every, labels = SPACE.all().to(torch.uint16), add(SPACE.all()).to(torch.uint32)
+    task = rows_of(every, labels.long().unique().to(torch.uint64), labels)
+    Learner(task, encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
 
 
 def test_rows_called_complete_for_a_label_that_none_has_are_refused():
@@ -410,6 +442,12 @@ def test_an_anchor_outside_a_space_of_two_attributes_is_named(concepts):
 
 def test_an_anchor_of_a_fractional_concept_is_named():
     assert_refused("anchor 1", "1.5", "outside the space", anchors=Anchors(ANCHORS.inputs, torch.tensor([0, 1.5, 2])))
+
+
+@pytest.mark.parametrize("concepts", [["a", "b", "c"], [[[0]], [[1]], [[2]]], 0, None])
+def test_anchor_concepts_that_are_no_numbers_are_refused(concepts):
+    anchors = Anchors(ANCHORS.inputs, concepts)
+    assert_refused("anchor concepts of group 'concept' cannot be read", "[P], or", "[P, a]", anchors=anchors)
 
 
 def test_another_number_of_anchor_concepts_than_images_is_refused():
@@ -676,6 +714,53 @@ def test_labels_and_concepts_of_the_wrong_shape_are_refused_at_score():
         model.score(IMAGES, LABELS[:, None])
     with pytest.raises(InputError, match=in_order("concepts", "[16, 1]", "expected", "[16, 2]")):
         model.score(IMAGES, LABELS, CONCEPTS[:, :1])
+
+
+@pytest.mark.parametrize(
+    "concepts, parts",
+    [
+        (CONCEPTS.tolist(), ("concepts are list", "expected an integer tensor [16, 2]")),
+        (CONCEPTS.float(), ("concepts are torch.float32 [16, 2]", "concepts.long()")),
+        (CONCEPTS + 1, ("concepts [", "of example", "outside the space", "below [3, 3]", "of 16 examples")),
+        (CONCEPTS - 1, ("outside the space", "values from 0")),
+    ],
+)
+def test_concepts_outside_the_space_are_refused_at_score_and_not_counted_as_wrong(concepts, parts):
+    model = Learner(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
+    with pytest.raises(InputError, match=in_order(*parts)):
+        model.score(IMAGES, LABELS, concepts)
+
+
+def test_inputs_that_are_no_tensor_are_refused_at_score():
+    model = Learner(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
+    with pytest.raises(InputError, match="inputs are int, expected a float32 tensor"):
+        model.score(3, LABELS)
+
+
+class Detaching(Small):
+    def forward(self, inputs):
+        return super().forward(inputs).detach()
+
+
+@pytest.mark.parametrize(
+    "encoder, method, error, parts",
+    [
+        (Small().requires_grad_(False), "softpnet", InputError, ("nothing to train", "all 68 weights", "frozen")),
+        (nn.Flatten(), "softpnet", InputError, ("nothing to train", "all 0 weights")),
+        (Small().requires_grad_(False), "softpnet_head_scoring", TrainingError, ("depends on no weight", "frozen")),
+        (Detaching, "softpnet", TrainingError, ("depends on no weight", "warm-up step 1", "detaches")),
+    ],
+)
+def test_an_encoder_that_cannot_learn_is_refused_before_anything_is_trained(encoder, method, error, parts):
+    model, steps = Learner(adding(), encoder=encoder, method=method, **QUICK), []
+    with pytest.raises(error, match=in_order(*parts)):
+        model.fit(IMAGES, LABELS, ANCHORS, progress=steps.append)
+    assert not steps
+
+
+def test_a_frozen_encoder_below_a_layer_that_learns_is_fine():
+    frozen = Small().requires_grad_(False)
+    assert Learner(adding(), encoder=frozen, method="abduction", **QUICK).fit(IMAGES, LABELS, ANCHORS).history
 
 
 def test_a_group_may_bear_the_name_of_a_module_s_attribute():

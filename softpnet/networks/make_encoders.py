@@ -28,9 +28,9 @@ def make_encoders(space: ConceptSpace, given: Encoder, input_shape: torch.Size) 
             one = given[name]
         try:
             made = one(input_shape[0]) if callable(one) and not isinstance(one, nn.Module) else copy.deepcopy(one)
-        except (ValueError, RuntimeError) as error:
+        except Exception as error:
             raise InputError(
-                f"the encoder of group {name!r} cannot be made: {error}; give a function that does"
+                f"the encoder of group {name!r} cannot be made: {error!r}; give a function that does"
             ) from error
         check_encoder(name, made, input_shape)
         encoders[name] = made
@@ -68,4 +68,14 @@ def check_encoder(name: str, encoder: nn.Module, input_shape: torch.Size) -> Non
         raise InputError(
             f"the encoder of group {name!r} maps [2, {size.replace('x', ', ')}] to {found}, expected [2, D]; "
             "end it with nn.Flatten()"
+        )
+
+
+def check_trainable(module: nn.Module, method: str) -> None:
+    """Something in the network must be free to learn."""
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        frozen = sum(parameter.numel() for parameter in module.parameters())
+        raise InputError(
+            f"method {method!r} has nothing to train: all {frozen:,} weights of the encoder are frozen; set "
+            "requires_grad=True for some, or choose a method with a layer of its own, such as abduction"
         )

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from softpnet.task.task import Task
 
 
+UNCOUNTED = (torch.uint16, torch.uint32, torch.uint64)
+"""Types of whole numbers that torch stores, but hardly computes with."""
+
+
 def some_rows(space: ConceptSpace, count: int = 64) -> Tensor:
     """Random assignments to try a rule on, `[count, k]`, always the same."""
     generator = Generator().manual_seed(0)
@@ -37,10 +41,10 @@ def check_runs(task: Task, rows: Tensor) -> None:
 
 def check_integers(task: Task, rows: Tensor) -> None:
     labels = task.rule(rows.clone())
-    if not is_integer(labels):
+    if not is_integer(labels) or labels.dtype in UNCOUNTED:
         found = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
         raise TaskError(
-            f"the rule of task {task.name!r} returns {found}, expected an integer tensor; "
+            f"the rule of task {task.name!r} returns {found}, expected an integer tensor, best int64; "
             "end it with .long() if the values are whole"
         )
 

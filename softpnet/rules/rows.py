@@ -11,7 +11,7 @@ from softpnet.errors import InputError, TaskError
 from softpnet.rules.labels import find_labels, unique_labels
 from softpnet.rules.scoring import scores, shared_scores, table_lines, top_rows
 from softpnet.storage import digest, from_safetensors, read_plain, to_safetensors, write_whole
-from softpnet.task.inputs import is_integer
+from softpnet.task.inputs import as_int64, is_integer
 from softpnet.task.task import Rows, Task
 
 LONG = 2_000
@@ -45,9 +45,10 @@ class Cache:
         self.lines = table_lines(rows, task.space.h)
         self.counts = ids.bincount(minlength=len(self.labels))  # [L]
         self.starts = self.counts.cumsum(0) - self.counts
-        found = find_labels(self.labels, given.complete)
+        complete = as_int64(given.complete, f"the complete labels of task {task.name!r}")
+        found = find_labels(self.labels, complete)
         if (found < 0).any():
-            missing = given.complete[found < 0][0].tolist()
+            missing = complete[found < 0][0].tolist()
             raise TaskError(
                 f"the rows of task {task.name!r} are called complete for label {missing}, but none has it; "
                 "add its rows, or leave it out of `complete`"
@@ -150,12 +151,14 @@ def _verified(task: Task, given: Rows) -> Tensor:
     """The rows, each checked."""
     if not isinstance(given, Rows):
         raise TaskError(f"the rows of task {task.name!r} are {type(given).__name__}, expected softpnet.Rows")
-    for what, part in (("rows", given.rows), ("complete labels", given.complete)):
+    parts = {"rows": given.rows, "complete labels": given.complete}
+    parts |= {} if given.labels is None else {"labels of the rows": given.labels}
+    for what, part in parts.items():
         empty = isinstance(part, Tensor) and part.numel() == 0
         if not is_integer(part) and not empty:
             found = part.dtype if isinstance(part, Tensor) else type(part).__name__
             raise TaskError(f"the {what} of task {task.name!r} are {found}, expected an integer tensor")
-    rows = given.rows.long()
+    rows = as_int64(given.rows, f"the rows of task {task.name!r}")
     if rows.dim() != 2 or rows.shape[1] != task.space.k or len(rows) == 0:
         raise TaskError(f"the rows of task {task.name!r} have shape {list(rows.shape)}, expected [M, {task.space.k}]")
     outside = ~task.space.contains(rows)
@@ -171,11 +174,12 @@ def _verified(task: Task, given: Rows) -> Tensor:
                 f"labels of shape {list(given.labels.shape)} are stored with the {len(rows)} rows of task "
                 f"{task.name!r}, expected {list(labels.shape)}; give one label per row, or none"
             )
-        wrong = (labels != given.labels).reshape(len(rows), -1).any(1)
+        stored = as_int64(given.labels, f"the labels of the rows of task {task.name!r}")
+        wrong = (labels != stored).reshape(len(rows), -1).any(1)
         if wrong.any():
             at = int(wrong.nonzero()[0])
             raise TaskError(
-                f"cached row {rows[at].tolist()} is stored with label {given.labels[at].tolist()}, but the rule of "
+                f"cached row {rows[at].tolist()} is stored with label {stored[at].tolist()}, but the rule of "
                 f"task {task.name!r} gives {labels[at].tolist()}; make the cache again with this rule"
             )
     return rows

@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
 
 import torch
 from torch import Tensor
 
 from softpnet.errors import TaskError
+
+MOST_PRIMITIVES = 100_000
+"""A group with more combinations of values has to list its primitives."""
 
 
 class Group:
@@ -38,27 +44,55 @@ class Group:
         encoder: str | None = None,
         value_names: Sequence[Sequence[str]] | None = None,
     ) -> None:
-        self.slots = tuple(slots)
-        self.values = (values,) if isinstance(values, int) else tuple(values)
-        self.name = name
-        given = primitives if primitives is not None else itertools.product(*map(range, self.values))
-        self.primitives = tuple(tuple(primitive) for primitive in given)
-        self.encoder = encoder or name
-        names = value_names or [[str(v) for v in range(h)] for h in self.values]
-        self.value_names = tuple(tuple(each) for each in names)
-        self._check()
+        self.name, self.encoder = name, name if encoder is None else encoder
+        self._check_names()
+        who = f"group {name!r}"
+        self.slots = _whole_numbers(f"the slots of {who} are", slots, "slots=[0, 1]")
+        each_values: Any = [values] if _is_number(values) else values
+        self.values = _whole_numbers(f"the values of {who} are", each_values, "values=10 or values=(3, 3)")
+        if primitives is None:
+            if min(self.values, default=1) > 0 and math.prod(self.values) > MOST_PRIMITIVES:
+                raise TaskError(
+                    f"{who} has {math.prod(self.values):,} combinations of values, expected at most "
+                    f"{MOST_PRIMITIVES:,}, since each needs an anchor; list those that occur as primitives=..."
+                )
+            primitives = list(itertools.product(*map(range, self.values)))
+        names = value_names if value_names is not None else [[str(v) for v in range(h)] for h in self.values]
+        try:
+            tuples, self.value_names = tuple(primitives), tuple(tuple(each) for each in names)
+        except TypeError:
+            raise TaskError(
+                f"{who} has primitives {primitives!r:.100} and value_names {names!r:.100}, expected a tuple per "
+                "primitive, and a list of names per attribute"
+            ) from None
+        one = f"a primitive of {who} is"
+        self.primitives = tuple(_whole_numbers(one, primitive, "(0, 2)") for primitive in tuples)
+        self._check(who)
 
-    def _check(self) -> None:
-        who = f"group {self.name!r}"
+    def _check_names(self) -> None:
         for name in (self.name, self.encoder):
-            if not name or "." in name or "/" in name:
+            check_name("a group or encoder", name)
+            if "." in name or "/" in name:
                 raise TaskError(f"a group or encoder is named {name!r}; expected a name without '.' and '/'")
+        if len(quote(self.name, safe="")) > 200:  # its picture's file is named after it
+            raise TaskError(f"a group is named {self.name!r}, which is too long for a file's name; shorten it")
+
+    def _check(self, who: str) -> None:
         if not self.slots or len(set(self.slots)) != len(self.slots) or min(self.slots) < 0:
             raise TaskError(f"{who} reads slots {self.slots}; expected distinct slots, 0 or above")
         if not self.values or min(self.values) < 1:
             raise TaskError(f"{who} has values {self.values}; expected one positive number each")
         if tuple(map(len, self.value_names)) != self.values:
             raise TaskError(f"{who} needs value_names for its {self.values} values, one per value")
+        for j, each in enumerate(self.value_names):
+            for name in each:
+                check_name(f"a value of {who}", name)
+            twice = [name for name in dict.fromkeys(each) if each.count(name) > 1]
+            if twice:
+                raise TaskError(
+                    f"attribute {j} of {who} has {each.count(twice[0])} values named {twice[0]!r}; "
+                    "expected each value's own name"
+                )
         if len(set(self.primitives)) != len(self.primitives):
             raise TaskError(f"{who} lists a primitive twice")
         for primitive in self.primitives:
@@ -105,8 +139,11 @@ class ConceptSpace:
         if bool(groups) == (slots is not None) or (slots is None) != (values is None):
             raise TaskError("a ConceptSpace takes either groups, or slots and values: ConceptSpace(slots=2, values=10)")
         if slots is not None and values is not None:
-            sizes = (values,) if isinstance(values, int) else tuple(values)
-            groups = (Group(tuple(range(slots)), sizes, value_names=value_names),)
+            (count,) = _whole_numbers("the slots of a ConceptSpace are", [slots], "slots=2")
+            groups = (Group(tuple(range(count)), values, value_names=value_names),)
+        for group in groups:
+            if not isinstance(group, Group):
+                raise TaskError(f"a ConceptSpace was given {group!r}, expected a softpnet.Group")
         names = [group.name for group in groups]
         if len(set(names)) != len(names):
             raise TaskError(f"groups are named {names}; give each its own name")
@@ -191,3 +228,22 @@ def row_keys(rows: Tensor, sizes: Sequence[int]) -> Tensor:
         if mixed:
             keys = keys ^ (keys >> 29)
     return keys
+
+
+def check_name(what: str, name: Any) -> None:
+    """What people call something goes into tables, pictures and files: a few characters that can be printed."""
+    if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 100:
+        raise TaskError(f"{what} is named {name!r:.100}; expected 1 to 100 printable characters")
+
+
+def _whole_numbers(what: str, given: Any, example: str) -> tuple[int, ...]:
+    """A list of whole numbers, of whichever library, as plain ones; `what` begins the error, `example` ends it."""
+    try:
+        return tuple(map(operator.index, given))
+    except TypeError:
+        raise TaskError(f"{what} {given!r:.100}, expected whole numbers, as in {example}") from None
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is one whole number, of whichever library."""
+    return hasattr(value, "__index__") and getattr(value, "ndim", 0) == 0

@@ -24,11 +24,10 @@ def check_inputs(inputs: Any, space: ConceptSpace) -> None:
         )
 
 
-def check_labels(labels: Any, count: int, task: Task) -> None:
-    """Labels must be integers, one (or one vector) per example, as the rule gives them."""
+def check_labels(labels: Any, count: int, task: Task) -> Tensor:
+    """Labels must be integers, one (or one vector) per example, as the rule gives them; as int64."""
     if not is_integer(labels) or labels.dim() not in (1, 2):
-        found = f"{labels.dtype} {list(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
-        raise InputError(f"labels are {found}, expected an integer tensor [N] or [N, m]; use labels.long()")
+        raise InputError(f"labels are {_kind(labels)}, expected an integer tensor [N] or [N, m]; use labels.long()")
     if len(labels) != count:
         raise InputError(f"there are {len(labels)} labels for {count} examples; expected one per example")
     entries = task.rule(torch.zeros(1, task.space.k, dtype=torch.int64)).shape[1:]
@@ -37,25 +36,33 @@ def check_labels(labels: Any, count: int, task: Task) -> None:
         raise InputError(
             f"labels have shape {list(labels.shape)}, but the rule gives [{shape}]; reshape them or correct the rule"
         )
+    return as_int64(labels, "labels")
 
 
-def check_concepts(concepts: Any, count: int, space: ConceptSpace, method: str) -> None:
-    """True concepts, for a method that trains on them, must be integers `[N, k]` inside the space."""
+def check_concepts(concepts: Any, count: int, space: ConceptSpace) -> Tensor:
+    """True concepts must be integers `[N, k]` inside the space; as int64."""
+    if not is_integer(concepts) or concepts.shape != (count, space.k):
+        raise InputError(
+            f"concepts are {_kind(concepts)}, expected an integer tensor [{count}, {space.k}]; use concepts.long()"
+        )
+    whole = as_int64(concepts, "concepts")
+    outside = ~space.contains(whole)
+    if outside.any():
+        raise InputError(
+            f"concepts {whole[outside][0].tolist()} of example {int(outside.nonzero()[0])} lie outside the space; "
+            f"expected values from 0 to below {list(space.sizes)} ({int(outside.sum()):,} of {count:,} examples differ)"
+        )
+    return whole
+
+
+def needed_concepts(concepts: Any, count: int, space: ConceptSpace, method: str) -> Tensor:
+    """True concepts for a method that trains on them."""
     if concepts is None:
         raise InputError(
             f"method {method!r} trains on the true concepts, but none are given; "
             "pass fit(..., concepts=...) or Examples with concepts, or choose another method"
         )
-    number = isinstance(concepts, Tensor) and not (concepts.dtype.is_floating_point or concepts.dtype.is_complex)
-    if not number or concepts.shape != (count, space.k):
-        found = f"{concepts.dtype} {list(concepts.shape)}" if isinstance(concepts, Tensor) else type(concepts).__name__
-        raise InputError(f"concepts are {found}, expected an integer tensor [{count}, {space.k}]; use concepts.long()")
-    outside = ~space.contains(concepts)
-    if outside.any():
-        raise InputError(
-            f"concepts {concepts[outside][0].tolist()} of example {int(outside.nonzero()[0])} lie outside the space; "
-            f"expected values from 0 to below {list(space.sizes)}"
-        )
+    return check_concepts(concepts, count, space)
 
 
 def arrange_anchors(
@@ -70,7 +77,7 @@ def arrange_anchors(
         anchors = {space.groups[0].name: anchors}
     names = {group.name for group in space.groups}
     if set(anchors) != names:
-        raise InputError(f"anchors are given for groups {sorted(anchors)}, expected {sorted(names)}")
+        raise InputError(f"anchors are given for groups {sorted(map(str, anchors))}, expected {sorted(names)}")
     for name, given in anchors.items():
         if isinstance(given, Tensor) or not isinstance(given, Sequence) or len(given) != 2:
             raise InputError(
@@ -87,7 +94,15 @@ def _arrange(group: Group, anchors: Anchors, input_shape: torch.Size) -> Tensor:
             f"but the inputs have {list(input_shape)}; resize them"
         )
     primitives = list(group.primitives)
-    given = torch.as_tensor(anchors.concepts)
+    try:
+        given = torch.as_tensor(anchors.concepts)
+        if given.dim() not in (1, 2):
+            raise ValueError(f"their shape is {list(given.shape)}")
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"anchor concepts of group {group.name!r} cannot be read ({error}); expected a tensor of primitives' "
+            "numbers [P], or of attribute values [P, a]"
+        ) from error
     if len(given) != len(anchors.inputs):
         raise InputError(f"there are {len(anchors.inputs)} anchor inputs but {len(given)} anchor concepts")
     # A plain integer is a primitive's number; a row of integers is its attribute values.
@@ -128,6 +143,15 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, Tensor) and not (value.dtype.is_floating_point or value.dtype.is_complex)
 
 
+def as_int64(values: Tensor, what: str) -> Tensor:
+    """Whole numbers of any type in the one that all code here computes with; `what` they are is for the error."""
+    whole = values.long()
+    if values.dtype == torch.uint64 and (whole < 0).any():  # beyond int64 they wrap around
+        found = int(whole[whole < 0][0]) + 2**64
+        raise InputError(f"{what} hold {found}, expected whole numbers of up to 63 bits; number them from 0 on")
+    return whole
+
+
 def _check_pixels(inputs: Any, what: str, rank: int, shape: str) -> None:
     if not isinstance(inputs, Tensor):
         raise InputError(f"{what} are {type(inputs).__name__}, expected a float32 tensor {shape}; use torch.as_tensor")
@@ -148,3 +172,8 @@ def _check_pixels(inputs: Any, what: str, rank: int, shape: str) -> None:
         raise InputError(
             f"{what} hold NaN or infinite pixels in {len(ids)} of them, first in number {ids[0]}; clean or drop them"
         )
+
+
+def _kind(value: Any) -> str:
+    """Type and shape, for an error."""
+    return f"{value.dtype} {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__

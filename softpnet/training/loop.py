@@ -142,6 +142,11 @@ class Training:
         return self.inputs[ids].to(self.fabric.device)
 
     def _update(self, loss: Tensor, where: str) -> None:
+        if not loss.requires_grad:
+            raise TrainingError(
+                f"the loss depends on no weight that may change, in {where}; the encoder is frozen, or it detaches "
+                "what it returns: set requires_grad=True for some of its weights"
+            )
         if any_process(self.fabric, not torch.isfinite(loss)):
             raise TrainingError(
                 f"the loss is {loss.item()} in {where}; lower learning_rate or rule_weight, or look at these examples"

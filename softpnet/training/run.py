@@ -135,7 +135,7 @@ def follow(
     progress: Callable[[Progress], None],
     checkpoints: Checkpoints | None,
     stop: Stop,
-    watch: Callable[[], Mapping[str, float]] | None = None,
+    watch: Callable[[], Mapping[str, float] | None] | None = None,
 ) -> bool:
     """Train to the end, or until a stop is asked for; then a checkpoint is made, and the answer is False.
 
@@ -163,11 +163,20 @@ def rule_fingerprint(task: Task) -> str:
     return fingerprint([sizes, task.rule(rows)])
 
 
-def _joined(record: dict[str, float], found: Mapping[str, float]) -> dict[str, float]:
-    for name in found:
+def _joined(record: dict[str, float], found: Any) -> dict[str, float]:
+    """An epoch's record with what `watch` returned: numbers by name, or None where it only looked."""
+    found = {} if found is None else found
+    if not isinstance(found, Mapping):
+        raise InputError(f"watch returned {found!r:.100}, expected numbers by name, {{'accuracy': 0.9}}, or None")
+    numbers = {}
+    for name, value in found.items():
         if name in record:
             raise InputError(f"watch returned {name!r}, which every epoch's record already has; name it otherwise")
-    return record | {name: float(value) for name, value in found.items()}
+        try:
+            numbers[str(name)] = float(value)
+        except (TypeError, ValueError, RuntimeError):
+            raise InputError(f"watch returned {value!r:.100} as {name!r}, expected a number") from None
+    return record | numbers
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:

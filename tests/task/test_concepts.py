@@ -1,7 +1,9 @@
 """Spaces, groups, and how joints become marginals."""
 
 import itertools
+import json
 
+import numpy as np
 import pytest
 import torch
 
@@ -63,8 +65,46 @@ def test_keys_tell_rows_apart(generator, sizes):
         (lambda: Group((0,), 2, value_names=["abc"]), "value_names"),
         (lambda: ConceptSpace(Group((0,), 2), Group((1,), 2)), "own name"),
         (lambda: ConceptSpace(slots=2), "slots and values"),
+        (lambda: Group(3, 2), r"slots of group 'concept' are 3, expected whole numbers, as in slots=\[0, 1\]"),
+        (lambda: Group((0.5,), 2), "slots of group .* expected whole numbers"),
+        (lambda: Group((0,), 2.5), "values of group 'concept' are 2.5, expected whole numbers, as in values=10"),
+        (lambda: Group((0,), "3"), "values of group 'concept' are '3', expected whole numbers"),
+        (lambda: Group((0,), 10**20), "100,000,000,000,000,000,000 combinations.* at most 100,000.* primitives="),
+        (lambda: Group((0,), 2, primitives=[0, 1]), "a primitive of group 'concept' is 0, expected whole numbers"),
+        (lambda: Group((0,), 2, primitives=5), "primitives 5 .* expected a tuple per primitive"),
+        (lambda: Group((0,), 2, value_names=5), "value_names 5, expected .* a list of names per attribute"),
+        (lambda: ConceptSpace(slots=2.5, values=3), "slots of a ConceptSpace are .2.5., expected whole numbers"),
+        (lambda: ConceptSpace("digit"), "given 'digit', expected a softpnet.Group"),
     ],
 )
 def test_a_wrong_space_says_what_is_wrong(make, says):
     with pytest.raises(TaskError, match=says):
         make()
+
+
+NAMES = ["", " ", "two\nlines", "\x1b[31mred", "\udcff", "x" * 101, 3, None]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_people_call_something_must_be_printable(name):
+    for made in (lambda: Group((0,), 2, name=name), lambda: Group((0,), 2, value_names=[["on", name]])):
+        with pytest.raises(TaskError, match=r"is named .* expected 1 to 100 printable characters"):
+            made()
+
+
+def test_two_values_of_one_name_are_refused_since_their_probabilities_would_be_one():
+    with pytest.raises(TaskError, match="attribute 1 of group 'sign' has 2 values named 'red'; expected each"):
+        Group((0,), (2, 3), name="sign", value_names=[["a", "b"], ["red", "blue", "red"]])
+    Group((0,), (2, 2), value_names=[["a", "b"], ["a", "b"]])  # of two attributes they are told apart
+
+
+def test_a_group_s_name_must_fit_into_a_file_s():
+    with pytest.raises(TaskError, match="too long for a file's name"):
+        Group((0,), 2, name="é" * 40)
+
+
+@pytest.mark.parametrize("values", [np.int64(4), np.array(4), torch.tensor(4), np.array([4]), [np.uint8(4)]])
+def test_numbers_of_any_library_make_a_space(values):
+    space = ConceptSpace(slots=np.int64(2), values=values)
+    assert space.sizes == (4, 4) and all(type(h) is int for h in space.sizes)
+    assert json.dumps(space.sizes) == "[4, 4]"

@@ -88,3 +88,22 @@ def test_what_was_seen_is_in_the_run_folder_and_outlives_a_crash(tmp_path, crash
 def test_a_name_that_the_record_already_has_is_refused():
     with pytest.raises(InputError, match="watch returned 'epoch', which every epoch's record already has"):
         fit(watch=lambda model, state: {"epoch": 7.0})
+
+
+def test_a_watch_may_look_without_a_word():
+    seen = []
+    assert len(fit(watch=lambda model, state: seen.append(model)).history) == len(seen) == 3
+
+
+@pytest.mark.parametrize(
+    "found, says",
+    [
+        ([1.0], r"watch returned \[1.0\], expected numbers by name, .* or None"),
+        ({"seen": "much"}, "watch returned 'much' as 'seen', expected a number"),
+        ({"seen": None}, "watch returned None as 'seen', expected a number"),
+        ({"seen": torch.zeros(2)}, "as 'seen', expected a number"),
+    ],
+)
+def test_what_a_watch_returns_must_be_numbers_by_name(found, says):
+    with pytest.raises(InputError, match=says):
+        fit(watch=lambda model, state: found)
