@@ -1,22 +1,41 @@
 """`python -m softpnet.experiments.migrate FOLDER`: records of older versions become today's; no value changes.
 
-Once a record was a file of its own, FOLDER/ROW-seedS.json. All are read and checked before anything is written, and
-nothing is removed before all is written: the command may be stopped, and run again.
+Once a record was a file of its own, FOLDER/ROW-seedS.json, and some names were others. All are read and checked before
+anything is written, and nothing is removed before all is written: the command may be stopped, and run again.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import tyro
+
 from softpnet.errors import InputError
-from softpnet.experiments.records import configuration
+from softpnet.experiments.records import Record, configuration
 from softpnet.experiments.sealed import read_lines, seal, unseal, write_lines
 from softpnet.storage import read_json
+from softpnet.task.settings import Settings
 from softpnet.training.folder import plain_name
+
+SETTINGS = {
+    "candidates": "targets",
+    "kept": "working_set",
+    "pool": "kbest_pool",
+    "weight": "rule_weight",
+    "weight_delay": "rule_delay",
+    "weight_ramp": "rule_ramp",
+}
+ENTRIES = {"image_shape": "input_shape"}
+EPOCH = {"weight": "rule_weight"}
+"""Names of settings, of a record's entries and of an epoch's: once, and today."""
+FLAGS = {f"--{old.replace('_', '-')}": f"--{new.replace('_', '-')}" for old, new in SETTINGS.items()}
 
 
 def migrate(folder: Path) -> int:
@@ -47,23 +66,47 @@ def migrate(folder: Path) -> int:
 
 
 def _today(path: Path, record: Any) -> Mapping[str, Any]:
-    """The record, if it is one."""
-    for name, kind in {"row": str, "seed": int, "task": str, "origin": dict, "method": str, "settings": dict}.items():
-        if not isinstance(record, dict) or not isinstance(record.get(name), kind):
-            raise InputError(f"{path} is not a record: it has no entry {name!r} of the right kind")
+    """The record with the names of today, if it is one that is as it was made."""
+    try:
+        msgspec.convert(record, Record)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path} is not a record: {error}") from error
     if path.suffix == ".json" and path.name != f"{record['row']}-seed{record['seed']}.json":
         raise InputError(f"{path} is the record of {record['row']}, seed {record['seed']}; give it that name")
     if record.get("configuration", configuration(record)) != configuration(record):
         raise InputError(f"{path} was changed after it was made, since its configuration's sha256 is another one")
-    return record
+    settings = _renamed(path, record["settings"], SETTINGS)
+    valid = [field.name for field in dataclasses.fields(Settings)]
+    unknown = [name for name in settings if name not in valid]
+    if unknown:
+        raise InputError(f"{path} has the unknown setting {unknown[0]!r}; there are {', '.join(valid)}")
+    changed = {
+        "command": shlex.join(FLAGS.get(word, word) for word in shlex.split(record["command"])),
+        "settings": settings,
+        "curve": [_renamed(path, epoch, EPOCH) for epoch in record["curve"]],
+    }
+    record = _renamed(path, record, ENTRIES) | changed
+    return record | ({"configuration": configuration(record)} if "configuration" in record else {})
 
 
-def main(folder: str) -> None:
+def _renamed(path: Path, entries: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """The same values in the same order."""
+    if any(old in entries and new in entries for old, new in names.items()):
+        raise InputError(f"{path} holds {str(entries)[:100]}, expected no entry under two names")
+    return {names.get(name, name): value for name, value in entries.items()}
+
+
+def main(folder: tyro.conf.Positional[Path]) -> None:
+    """Make today's records of older ones; no value changes.
+
+    Args:
+        folder: The records, such as `results` or `comparisons`.
+    """
     try:
-        print(f"{migrate(Path(folder))} records")
+        print(f"{migrate(folder)} records")
     except InputError as error:
         sys.exit(str(error))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    tyro.cli(main)

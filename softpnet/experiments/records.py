@@ -33,7 +33,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What the tables need of a line; it holds more."""
 
     row: str
-    command: str = ""
+    command: str
     configuration: str | None = None
     task: str
     origin: dict[str, Any]

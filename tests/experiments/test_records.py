@@ -11,7 +11,7 @@ import pytest
 
 from softpnet.errors import InputError, StorageError
 from softpnet.experiments import records
-from softpnet.experiments.migrate import main, migrate
+from softpnet.experiments.migrate import SETTINGS, main, migrate
 from softpnet.experiments.rows import ROWS, SEEDS
 from softpnet.experiments.sealed import read_lines, seal, unseal
 from softpnet.storage import digest
@@ -116,11 +116,17 @@ def test_a_line_is_not_added_to_a_file_with_a_damaged_one(stored):
 
 @pytest.fixture
 def older(stored):
-    """A folder with two records as they once were, a file each, and what they hold."""
+    """A folder with two records as they once were, a file each with names of its time, and what they hold."""
     folder, path = stored
     found = [json.loads(unseal(line)) for line in read_lines(path)[:2]]
     path.unlink()
+    once = {new: old for old, new in SETTINGS.items()}
     for each in found:
+        each["settings"] = {once.get(name, name): value for name, value in each["settings"].items()}
+        each["curve"] = [epoch | {"weight": 5.0} for epoch in each["curve"]]
+        each["image_shape"] = each.pop("input_shape")
+        each["command"] += " --weight 2 --weight-decay 0.1 --weight-ramp 3 --option 'a= --pool'"
+        each["configuration"] = records.configuration(each)
         (folder / f"kand-softg-seed{each['seed']}.json").write_text(json.dumps(each, indent=2))
     return folder, found
 
@@ -130,7 +136,17 @@ def test_older_records_become_today_s_and_no_value_changes(older):
     assert migrate(folder) == 2
     path = records.record_path(folder, ROW)
     assert sorted(folder.iterdir()) == [path.parent] and [path] == list(path.parent.iterdir())
-    assert [json.loads(unseal(line)) for line in read_lines(path)] == found
+    for line, before in zip(read_lines(path), found, strict=True):
+        now = json.loads(unseal(line))
+        assert list(now["settings"]) == [SETTINGS.get(name, name) for name in before["settings"]]
+        assert list(now["settings"].values()) == list(before["settings"].values())
+        assert [list(epoch.values()) for epoch in now["curve"]] == [list(epoch.values()) for epoch in before["curve"]]
+        assert now["curve"][0]["rule_weight"] == 5.0 and "weight" not in now["curve"][0]
+        assert now["input_shape"] == before["image_shape"] and len(now) == len(before)
+        assert now["command"].endswith(" --rule-weight 2 --weight-decay 0.1 --rule-ramp 3 --option 'a= --pool'")
+        assert now["configuration"] == records.configuration(now) != before["configuration"]
+        same = now.keys() - {"settings", "curve", "input_shape", "command", "configuration"}
+        assert {name: now[name] for name in same} == {name: before[name] for name in same}
     assert [record.seed for record in records.read_records(ROW, SEEDS, folder)] == [0, 128]
     before = path.read_bytes()
     assert migrate(folder) == 2 and path.read_bytes() == before
@@ -140,7 +156,18 @@ def test_older_records_become_today_s_and_no_value_changes(older):
     ("name", "changes", "message"),
     [
         ("kand-softg-seed0.json", {"configuration": "0" * 64}, "seed0.json was changed after it was made"),
-        ("kand-softg-seed0.json", {"settings": None}, "has no entry 'settings' of the right kind"),
+        (
+            "kand-softg-seed0.json",
+            {"settings": None},
+            r"not a record: .* got `null` - at `\$.settings`",
+        ),
+        (
+            "kand-softg-seed0.json",
+            {"curve": [1]},
+            r"not a record: .* got `int` - at `\$.curve",
+        ),
+        ("kand-softg-seed0.json", {"settings": {"kept": 1, "working_set": 1}}, "expected no entry under two names"),
+        ("kand-softg-seed0.json", {"settings": {"kepd": 1}}, "has the unknown setting 'kepd'; there are epochs, "),
         ("kand-softg-seed0.json", {"seed": 256}, "is the record of kand-softg, seed 256; give it that name"),
         ("other/kand-softg-seed0.json", {"row": "kand-softg", "epochs": 3}, "holds another record of seed 0"),
     ],
@@ -148,7 +175,10 @@ def test_older_records_become_today_s_and_no_value_changes(older):
 def test_what_is_not_understood_is_refused_and_all_is_left_as_it_was(older, name, changes, message):
     folder, found = older
     (folder / name).parent.mkdir(exist_ok=True)
-    (folder / name).write_text(json.dumps(found[0] | changes))
+    forged = found[0] | changes
+    if isinstance(forged["settings"], dict) and "configuration" not in changes:
+        forged["configuration"] = records.configuration(forged)
+    (folder / name).write_text(json.dumps(forged))
     before = {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
     with pytest.raises(InputError, match=message):
         migrate(folder)
@@ -167,9 +197,9 @@ def test_lines_that_are_damaged_or_in_another_row_s_file_are_not_migrated(stored
 
 def test_the_command_says_how_many_records_there_are_or_what_is_wrong(older, capsys):
     folder, _ = older
-    main(str(folder))
+    main(folder)
     assert capsys.readouterr().out == "2 records\n"
     path = records.record_path(folder, ROW)
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(SystemExit, match=r"kand-softg\.jsonl, line 2: [^\n]*; restore it from a copy$"):
-        main(str(folder))
+        main(folder)

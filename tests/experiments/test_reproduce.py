@@ -48,6 +48,7 @@ def record(folder, row, seed, concept, label, /, **changes):
     chosen = records.choices(row)
     content = {
         "row": row.name,
+        "command": row.command_line(seed),
         "seed": seed,
         "task": row.task,
         "origin": {"task": row.task, "options": chosen["options"]},
@@ -198,7 +199,7 @@ def test_a_record_that_was_changed_by_hand_is_noticed(filled):
     [
         (b"", "damaged, since it does not begin with the sha256"),
         (b"null", "damaged, since it does not begin with the sha256"),
-        (seal({"row": "tiny"}), "damaged: Object missing required field `task`"),
+        (seal({"row": "tiny"}), "damaged: Object missing required field `command`"),
         ({"tests": None}, r"damaged: Expected `object`, got `null` - at `\$.tests`"),
         ({"versions": "today"}, r"damaged: Expected `object`, got `str` - at `\$.versions`"),
         ({"versions": {}}, r"missing required field `commit` - at `\$.versions`"),
