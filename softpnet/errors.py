@@ -1,5 +1,14 @@
 """Errors that a person can act on: what was found, what was expected, what to do."""
 
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+
 
 class SoftPNetError(Exception):
     """Base of every error this library raises on purpose; the command line prints it as one sentence."""
@@ -19,3 +28,32 @@ class TrainingError(SoftPNetError, RuntimeError):
 
 class StorageError(SoftPNetError, OSError):
     """A file could not be written."""
+
+
+@contextmanager
+def about(what: str) -> Iterator[None]:
+    """An error made inside says what it is about."""
+    try:
+        yield
+    except SoftPNetError as error:
+        raise InputError(f"{what}: {error}") from error
+
+
+@contextmanager
+def user_code(what: str) -> Iterator[None]:
+    """Whatever a user's function raises inside becomes one sentence: what was wanted, what was raised, and where."""
+    try:
+        yield
+    except SoftPNetError:
+        raise
+    except Exception as error:
+        raise TaskError(f"{what}: {describe(error)}") from error
+
+
+def describe(error: BaseException) -> str:
+    """An unexpected exception in one line: what, and where in the user's own code if it went through it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "site-packages" not in f.filename and not Path(f.filename).is_relative_to(PACKAGE)]
+    at = (own or frames)[-1]
+    what = " ".join(str(error).split())
+    return f"{Path(at.filename).name}, line {at.lineno}, in {at.name}, raised {type(error).__name__}: {what}"

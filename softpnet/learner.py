@@ -24,7 +24,7 @@ from softpnet.rules.function import check_rule
 from softpnet.storage import refuse_code, to_json
 from softpnet.task.data import Anchors
 from softpnet.task.inputs import arrange_anchors, check_concepts, check_inputs, check_labels, needed_concepts
-from softpnet.task.settings import Hardware, whole_number
+from softpnet.task.settings import Hardware, checked_seed
 from softpnet.task.task import Task
 from softpnet.training import environment
 from softpnet.training import run as runs
@@ -72,7 +72,7 @@ class Learner:
         known = {field.name for field in dataclasses.fields(Hardware)}
         self.hardware = Hardware(**{name: settings.pop(name) for name in list(settings) if name in known}).check()
         self.task = task
-        self.method, self.seed, self.encoder = method, whole_number("seed", seed), encoder
+        self.method, self.seed, self.encoder = method, checked_seed(seed), encoder
         self._method_class = methods.find(method)
         fixed = self._method_class.fixed
         for name, value in fixed.items():

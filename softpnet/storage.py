@@ -35,6 +35,7 @@ def digest(data: bytes) -> str:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that at every moment, power cuts included, either the old or the new one is there."""
+    refuse_code(path)  # it could not be read again
     temporary = path.with_name(path.name + PART)
     try:
         _write(temporary, data)
@@ -88,6 +89,16 @@ def read_plain(path: Path, limit: int = SIZE_LIMIT) -> bytes:
             return file.read()
     finally:
         os.close(handle)
+
+
+def refuse_pipe(path: Path) -> None:
+    """What is there but is no file, as a pipe or a device, could be waited for, perhaps for ever."""
+    try:
+        plain = stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError):
+        return  # opening it will say what is wrong
+    if not plain:
+        raise InputError(f"{path} cannot be read: it is no file, but a folder, a pipe or a device; save it as a file")
 
 
 def refuse_code(path: Path) -> None:

@@ -19,6 +19,7 @@ from softpnet import (
     Task,
     TaskError,
     TrainingError,
+    check_task,
     tasks,
 )
 from softpnet.rules.rows import Cache, read_rows
@@ -601,6 +602,23 @@ def test_a_seed_is_a_whole_number_of_any_library():
     assert Learner(adding(), seed=numpy.int64(3)).seed == 3
     with pytest.raises(InputError, match=r"seed is 0\.5, expected a whole number"):
         Learner(adding(), seed=0.5)
+
+
+@pytest.mark.parametrize("seed", [2**63, -(2**63) - 1, pytest.param(10**5000, id="very long")])
+def test_a_seed_of_too_many_bits_is_refused_at_the_start(seed):
+    for made in (lambda: Learner(adding(), seed=seed), lambda: check_task(adding(), seed=seed)):
+        with pytest.raises(InputError, match=f"seed has {seed.bit_length()} bits, expected at most 63"):
+            made()
+
+
+@pytest.mark.parametrize("name", ["m.pt", "m.PTH", "m.pkl"])
+def test_what_could_not_be_loaded_again_is_not_saved(tmp_path, name):
+    model = Learner(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
+    cache = Cache.of(adding(), torch.Generator().manual_seed(0))
+    for save in (model.save, cache.save):
+        with pytest.raises(InputError, match=in_order(name, "usually pickles", "give a run folder, safetensors")):
+            save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_encoder_that_could_not_be_saved_is_refused_before_training():

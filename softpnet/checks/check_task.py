@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import traceback
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 from torch import Tensor
 
-import softpnet
 from softpnet.checks import basics, data, moves, relabelings, rows, shortcuts
 from softpnet.checks.report import Report, Result
 from softpnet.checks.subject import NotApplicable, Subject
-from softpnet.errors import InputError, SoftPNetError
+from softpnet.errors import InputError, SoftPNetError, describe
 from softpnet.rules import function as rule
+from softpnet.task.settings import checked_seed
 from softpnet.task.task import Task
 from softpnet.training.streams import borrowed_global_generator
-
-PACKAGE = Path(softpnet.__file__).parent
 
 
 class Check(NamedTuple):
@@ -44,7 +40,7 @@ def check_task(task: Task, *, seed: int = 0) -> Report:
     """
     if not isinstance(task, Task):
         raise InputError(f"check_task was given {type(task).__name__}, expected a softpnet.Task")
-    subject = Subject(task, seed)
+    subject = Subject(task, checked_seed(seed))
     results: dict[str, Result] = {}
     for name, check in CHECKS.items():
         results[name] = _judge(name, check, subject, results)
@@ -65,22 +61,13 @@ def _judge(name: str, check: Check, subject: Subject, before: dict[str, Result])
         except SoftPNetError as error:
             return Result(name, "failed", str(error))
         except (Exception, SystemExit) as error:
-            return Result(name, "failed", _describe(error))
+            return Result(name, "failed", describe(error))
     told = [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
     return Result(name, "warning", "; ".join(told)) if told else Result(name, "passed", message)
 
 
 def _past(result: Result) -> str:
     return "failed" if result.outcome == "failed" else "was not run"
-
-
-def _describe(error: BaseException) -> str:
-    """An unexpected exception in one line: what, and where in the user's own code if it went through it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if "site-packages" not in f.filename and not Path(f.filename).is_relative_to(PACKAGE)]
-    at = (own or frames)[-1]
-    what = " ".join(str(error).split())
-    return f"{Path(at.filename).name}, line {at.lineno}, in {at.name}, raised {type(error).__name__}: {what}"
 
 
 def _rule_part(part: Callable[[Task, Tensor], None], subject: Subject) -> str:

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from torch import Tensor
 
 from softpnet.checks.report import count
 from softpnet.checks.subject import NotApplicable, Subject
-from softpnet.errors import InputError, SoftPNetError, TaskError
+from softpnet.errors import InputError, TaskError, about
 from softpnet.networks.encoders import conv4
 from softpnet.networks.make_encoders import make_encoders
-from softpnet.task.data import Anchors, Data, Examples
-from softpnet.task.inputs import arrange_anchors, check_inputs, check_labels, is_integer
+from softpnet.task.data import Anchors, Data
+from softpnet.task.inputs import arrange_anchors, check_inputs, check_labels
+from softpnet.task.integers import is_integer
 from softpnet.training.streams import Streams, borrowed_global_generator
 
 
 def data_is_there(subject: Subject) -> str:
-    data = subject.data  # its type, and that there is a test set, are checked on the way
-    if not isinstance(data.tests, Mapping):
-        raise TaskError(
-            f"the test sets are {type(data.tests).__name__}, expected a dict by name, {{'test': Examples(...)}}"
-        )
-    for name, examples in subject.sets():
-        if not isinstance(examples, Examples):
-            raise TaskError(f"the {name} is {type(examples).__name__}, expected softpnet.Examples(inputs, labels)")
+    data = subject.data  # which is checked when it is made
     return f"a training set and {count(len(data.tests), 'test set')}: {', '.join(map(repr, data.tests))}"
 
 
@@ -44,7 +37,7 @@ def data_is_repeatable(subject: Subject) -> str:
 def inputs_are_inputs(subject: Subject) -> str:
     background = subject.task.background
     for name, examples in subject.sets():
-        with _named(name):
+        with about(name):
             check_inputs(examples.inputs, subject.task.space)
         shape, size = list(examples.inputs.shape[2:]), list(subject.data.train.inputs.shape[2:])
         if shape != size:
@@ -65,7 +58,7 @@ def inputs_are_inputs(subject: Subject) -> str:
 
 def labels_are_labels(subject: Subject) -> str:
     for name, examples in subject.sets():
-        with _named(name):
+        with about(name):
             check_labels(examples.labels, len(examples.inputs), subject.task)
     return "integers, one per example, in the form that the rule gives"
 
@@ -122,15 +115,6 @@ def encoder_gives_vectors(subject: Subject) -> str:
         given = subject.task.encoder or conv4
         encoders = make_encoders(subject.task.space, given, subject.data.train.inputs.shape[2:])
     return f"inputs become vectors, by {', '.join(type(encoder).__name__ for encoder in encoders.values())}"
-
-
-@contextmanager
-def _named(name: str) -> Iterator[None]:
-    """An error made inside says which set it is about."""
-    try:
-        yield
-    except SoftPNetError as error:
-        raise InputError(f"{name}: {error}") from error
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

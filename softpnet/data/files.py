@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from softpnet.errors import InputError
-from softpnet.storage import refuse_code
+from softpnet.storage import refuse_code, refuse_pipe
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -25,19 +25,26 @@ FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM")
 
 def read_images(paths: Sequence[Path], slots: int, shape: Sequence[int], resize: bool = False) -> Tensor:
     """Image files, `slots` per example in turn, or one .npy array -> float32 `[N, n, C, H, W]` in [0, 1]."""
-    import numpy
-
     for path in paths:
         refuse_code(path)
-    if len(paths) == 1 and paths[0].suffix == ".npy":
-        try:
-            # Mapped first, so that a header that claims more than the file holds takes no memory.
-            return torch.from_numpy(numpy.array(numpy.load(paths[0], allow_pickle=False, mmap_mode="r")))
-        except (OSError, ValueError, TypeError, SyntaxError) as error:
-            raise InputError(f"{paths[0]} cannot be read as an array of numbers: {error}") from error
+    if len(paths) == 1 and paths[0].suffix.lower() == ".npy":
+        return read_array(paths[0])
     if not paths or len(paths) % slots:
         raise InputError(f"{len(paths)} image files were given; expected a multiple of the {slots} slots of an example")
     return torch.stack([read_image(path, shape, resize) for path in paths]).unflatten(0, (-1, slots))
+
+
+def read_array(path: Path) -> Tensor:
+    """One .npy file -> a tensor of the type that it holds."""
+    import numpy
+
+    refuse_pipe(path)
+    try:
+        # Mapped first, so that a header that claims more than the file holds takes no memory. A zip or a pickle, which
+        # `numpy.load` would open, is not looked into.
+        return torch.from_numpy(numpy.array(numpy.lib.format.open_memmap(path, mode="r")))
+    except Exception as error:  # whatever a crafted header leads to
+        raise InputError(f"{path} cannot be read as an array of numbers: {error}; write it by numpy.save") from error
 
 
 def read_image(path: Path, shape: Sequence[int], resize: bool = False) -> Tensor:
@@ -50,9 +57,8 @@ def read_image(path: Path, shape: Sequence[int], resize: bool = False) -> Tensor
         raise InputError(
             f"{channels} channels are asked for, expected 1 (grey) or 3 (colour) from an image file; use a .npy array"
         )
+    refuse_pipe(path)
     try:
-        if path.exists() and not path.is_file():  # a pipe would be waited for
-            raise ValueError("it is no file")
         with Image.open(path, formats=FORMATS) as file:
             if file.width * file.height > PIXEL_LIMIT:
                 raise ValueError(f"its {file.width}x{file.height} pixels are more than {PIXEL_LIMIT:,}")

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from softpnet.data.files import read_image
 from softpnet.errors import InputError
+from softpnet.storage import refuse_pipe
 
 
 class Table:
@@ -18,6 +19,7 @@ class Table:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        refuse_pipe(self.path)
         try:
             with self.path.open(newline="", encoding="utf-8-sig") as file:
                 reader = csv.reader(file, strict=True)

@@ -66,10 +66,11 @@ def draw(model: Learner, data: Data, folder: Path) -> None:
         each = values[:, torch.arange(len(group.values)), group.primitive_table()]  # [N * n_g, P, a]
         predicted = each.log().sum(-1).argmax(-1)  # [N * n_g]
         true = None if examples.concepts is None else space.primitives(examples.concepts)[g].flatten()
+        true = None if true is None or (true < 0).all() else true  # what is no primitive is in no picture
         shown = torch.ones_like(predicted, dtype=torch.bool) if true is None else true >= 0
         anchors = model.anchors[g]  # [P, C, H, W]
         learned(
-            folder / (f"learned-{quote(group.name, safe='')}.png" if len(space.groups) > 1 else "learned.png"),
+            folder / (picture_name(group.name) if len(space.groups) > 1 else "learned.png"),
             anchors=anchors if anchors.shape[1] in (1, 3) else anchors.mean(1, keepdim=True),
             names=group.primitive_names,
             prototypes=prototypes[g] if prototypes else None,
@@ -83,6 +84,11 @@ def draw(model: Learner, data: Data, folder: Path) -> None:
         curves(folder / "curves.png", model.history)
     if any("label_accuracy" in epoch for epoch in model.history):
         accuracies(folder / "accuracy.png", {model.task.name: model.history})
+
+
+def picture_name(group: str) -> str:
+    """A file of a run folder for each group, whatever it is called."""
+    return f"learned-{quote(group, safe='')}.png".replace("~", "%7E")  # the one sign that is never quoted
 
 
 def check_same_data(task: Task, records: Sequence[Record]) -> None:

@@ -30,6 +30,7 @@ def learned(path: Path, *, anchors: Tensor, names: Sequence[str], prototypes: Te
     Without `true` the map is marked by prediction and the matrix is left out. `seed` chooses which images the map
     shows (at most 1,000) and starts t-SNE.
     """
+    seed %= 2**32  # numpy and t-SNE take no other
     ids, by = (predicted, "predicted") if true is None else (true, "true")
     _check(names, anchors, prototypes, embeddings, predicted, ids)
     labels = [name if len(name) <= 18 else name[:17] + "…" for name in names]

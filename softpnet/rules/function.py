@@ -10,14 +10,10 @@ from torch import Generator, Tensor
 
 from softpnet.errors import TaskError
 from softpnet.task.concepts import ConceptSpace
-from softpnet.task.inputs import is_integer
+from softpnet.task.integers import UNCOUNTED, is_integer
 
 if TYPE_CHECKING:
     from softpnet.task.task import Task
-
-
-UNCOUNTED = (torch.uint16, torch.uint32, torch.uint64)
-"""Types of whole numbers that torch stores, but hardly computes with."""
 
 
 def some_rows(space: ConceptSpace, count: int = 64) -> Tensor:

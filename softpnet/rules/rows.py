@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 from torch import Generator, Tensor
 
-from softpnet.errors import InputError, TaskError
+from softpnet.errors import InputError, TaskError, user_code
 from softpnet.rules.labels import find_labels, unique_labels
 from softpnet.rules.scoring import scores, shared_scores, table_lines, top_rows
 from softpnet.storage import digest, from_safetensors, read_plain, to_safetensors, write_whole
-from softpnet.task.inputs import as_int64, is_integer
+from softpnet.task.integers import as_int64, is_integer
 from softpnet.task.task import Rows, Task
 
 LONG = 2_000
@@ -59,14 +59,16 @@ class Cache:
     def of(cls, task: Task, generator: Generator) -> Cache:
         """The task's own rows, or every assignment of a small space."""
         if task.rows is not None:
-            return cls(task, task.rows(generator), generator)
+            with user_code(f"the rows of task {task.name!r} cannot be made"):
+                rows = task.rows(generator)
+            return cls(task, rows, generator)
         if task.space.size > ENUMERABLE:
             raise TaskError(
                 f"task {task.name!r} has {task.space.size:,} assignments, too many to list (at most {ENUMERABLE:,}); "
                 "give the task rows=..., or use targets='kbest', which needs no cache, with a method that allows it"
             )
-        rows = task.space.all()
-        return cls(task, Rows(rows, complete=unique_labels(task.rule(rows))[0]), generator)
+        every = task.space.all()
+        return cls(task, Rows(every, complete=unique_labels(task.rule(every))[0]), generator)
 
     def draw(self, ids: Tensor, log_p: Tensor, drawn: int, kept: int, generator: Generator) -> tuple[Tensor, Tensor]:
         """Draw `drawn` distinct rows of each example's label, keep the `kept` with the highest log p (Alg. 2).

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Generator, Tensor
 
-from softpnet.errors import InputError, TaskError
+from softpnet.errors import InputError, TaskError, user_code
+from softpnet.task.concepts import check_name
+from softpnet.task.integers import as_int64, is_integer
 
 if TYPE_CHECKING:
     from softpnet.task.task import Task
@@ -46,9 +48,26 @@ def make_data(task: Task, streams: Callable[[str], Generator]) -> Data:
             f"task {task.name!r} has no data: give it data=..., a function from random streams to softpnet.Data, "
             "or train from Python with Learner(task).fit(inputs, labels, anchors)"
         )
-    data = task.data(streams)
+    with user_code(f"the data of task {task.name!r} cannot be made"):
+        data = task.data(streams)
     if not isinstance(data, Data):
         raise TaskError(f"the data of task {task.name!r} is {type(data).__name__}, expected a softpnet.Data")
+    if not isinstance(data.tests, Mapping):
+        raise TaskError(
+            f"the test sets of task {task.name!r} are {type(data.tests).__name__}, expected a dict by name, "
+            "{'test': Examples(...)}"
+        )
     if not data.tests:
         raise TaskError(f"the data of task {task.name!r} has no test set; give tests={{'test': Examples(...)}}")
-    return data
+    for name in data.tests:
+        check_name(f"a test set of task {task.name!r}", name)
+    tests = {name: _whole(f"test set {name!r}", examples) for name, examples in data.tests.items()}
+    return data._replace(train=_whole("training set", data.train), tests=tests)
+
+
+def _whole(name: str, examples: Any) -> Examples:
+    """The examples, with labels and concepts of whatever whole type as int64."""
+    if not isinstance(examples, Examples):
+        raise TaskError(f"the {name} is {type(examples).__name__}, expected softpnet.Examples(inputs, labels)")
+    parts = {part: value for part, value in examples._asdict().items() if part != "inputs" and is_integer(value)}
+    return examples._replace(**{part: as_int64(value, f"the {part} of the {name}") for part, value in parts.items()})

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softpnet.errors import InputError
+from softpnet.errors import InputError, about
 from softpnet.task.concepts import ConceptSpace, Group
-from softpnet.task.data import Anchors, Data
+from softpnet.task.data import Anchors, Data, Examples
+from softpnet.task.integers import as_int64, is_integer
 from softpnet.task.task import Task
 
 
@@ -133,23 +134,23 @@ def _arrange(group: Group, anchors: Anchors, input_shape: torch.Size) -> Tensor:
 
 def check_tests(task: Task, data: Data) -> None:
     """Raise for test sets that could not be judged on: before an hour of training, not after it."""
-    for examples in data.tests.values():
-        check_inputs(examples.inputs, task.space)
-        check_labels(examples.labels, len(examples.inputs), task)
+    check_inputs(data.train.inputs, task.space)
+    for name, examples in data.tests.items():
+        with about(f"test set {name!r}"):
+            check_examples(examples, task, data.train.inputs.shape[2:])
 
 
-def is_integer(value: Any) -> bool:
-    """Whether it is a tensor of whole numbers."""
-    return isinstance(value, Tensor) and not (value.dtype.is_floating_point or value.dtype.is_complex)
-
-
-def as_int64(values: Tensor, what: str) -> Tensor:
-    """Whole numbers of any type in the one that all code here computes with; `what` they are is for the error."""
-    whole = values.long()
-    if values.dtype == torch.uint64 and (whole < 0).any():  # beyond int64 they wrap around
-        found = int(whole[whole < 0][0]) + 2**64
-        raise InputError(f"{what} hold {found}, expected whole numbers of up to 63 bits; number them from 0 on")
-    return whole
+def check_examples(examples: Examples, task: Task, input_shape: torch.Size) -> None:
+    """Examples to judge a model on that was trained on inputs of this shape."""
+    check_inputs(examples.inputs, task.space)
+    if examples.inputs.shape[2:] != input_shape:
+        raise InputError(
+            f"inputs have size {list(examples.inputs.shape[2:])}, but the training inputs have {list(input_shape)}; "
+            "resize them"
+        )
+    check_labels(examples.labels, len(examples.inputs), task)
+    if examples.concepts is not None:
+        check_concepts(examples.concepts, len(examples.inputs), task.space)
 
 
 def _check_pixels(inputs: Any, what: str, rank: int, shape: str) -> None:

@@ -158,6 +158,15 @@ class Hardware:
         return self
 
 
+def checked_seed(seed: Any) -> int:
+    """The seed, if every stream and picture can be made from it."""
+    found = whole_number("seed", seed)
+    if not -(2**63) <= found < 2**63:
+        # Counted, since a very long number could not even be printed.
+        raise InputError(f"seed has {found.bit_length()} bits, expected at most 63; choose a smaller one")
+    return found
+
+
 def whole_number(name: str, value: Any) -> int:
     """The value as an int, whichever library's it is."""
     try:

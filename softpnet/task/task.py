@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from torch import Generator, Tensor, nn
 
-from softpnet.task.concepts import ConceptSpace
+from softpnet.task.concepts import ConceptSpace, check_name
 from softpnet.task.data import Data
 from softpnet.task.settings import Settings
 
@@ -71,6 +71,9 @@ class Task:
     background: float = 0.0
     settings: Settings = field(default_factory=Settings)
     origin: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_name("a task", self.name)
 
     def satisfies(self, rows: Tensor, labels: Tensor) -> Tensor:
         """Whether each row `[B, K, k]` has its example's label `[B]` or `[B, m]`: `[B, K]`."""

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from softpnet.errors import InputError
-from softpnet.storage import PART, digest, read_plain, sync_folder, write_whole
+from softpnet.storage import PART, digest, read_plain, refuse_code, sync_folder, write_whole
 from softpnet.training.lock import hold
 
 CONFIG, EPOCHS, METRICS, MODEL = "config.json", "epochs.jsonl", "metrics.json", "model.safetensors"
@@ -43,6 +43,7 @@ class RunFolder:
     @contextmanager
     def to_write(cls, path: Path) -> Iterator[RunFolder]:
         """The folder, made if there is none, for this process alone, cleared of what a crash left half-written."""
+        refuse_code(path)  # it could not be read again
         try:
             made = [each for each in (path, *path.parents) if not each.exists()]
             path.mkdir(parents=True, exist_ok=True)

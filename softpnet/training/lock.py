@@ -44,7 +44,7 @@ def holder(folder: Path) -> str | None:
 
     path = folder / LOCK
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
     try:

@@ -1,6 +1,5 @@
 """Tables of users are read as they stand, or refused with the line that is wrong."""
 
-import os
 import struct
 
 import numpy
@@ -139,12 +138,6 @@ def test_only_common_formats_are_tried(tmp_path, name):
     Image.new("RGB", (3, 2)).save(image) if name != "image.png" else image.write_text("no image")
     with pytest.raises(InputError, match=f"{name} cannot be read as an image: damaged, or none of PNG, JPEG, TIFF"):
         read_image(image, (3, 2, 3))
-
-
-def test_a_pipe_is_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "image.png")
-    with pytest.raises(InputError, match="it is no file"):
-        read_image(tmp_path / "image.png", (3, 2, 3))
 
 
 def test_a_tiff_of_twelve_bits_is_refused_and_not_read_as_dark(tmp_path):

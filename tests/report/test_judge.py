@@ -33,13 +33,29 @@ def test_every_image_is_drawn_as_its_most_probable_primitive(method, stars, tmp_
 
 
 def test_group_names_of_any_letters_give_files_that_the_folder_takes(tmp_path, generator):
-    groups = [sp.Group([0], 2, name="a b"), sp.Group([1], 2, name="Größe 1")]
+    groups = [sp.Group([0], 2, name="a b"), sp.Group([1], 2, name="Größe ~1")]
     task = sp.Task(sp.ConceptSpace(*groups), lambda c: c.sum(-1), settings=sp.Settings(epochs=1, warmup_steps=1))
     concepts = torch.randint(2, (12, 2), generator=generator)
     examples = sp.Examples(torch.rand(12, 2, 1, 8, 8, generator=generator), task.rule(concepts), concepts)
     one = sp.Anchors(torch.rand(2, 1, 8, 8, generator=generator), torch.arange(2))
-    anchors = {"a b": one, "Größe 1": one}
+    anchors = {"a b": one, "Größe ~1": one}
     model = sp.Learner(task, encoder=lambda c: nn.Sequential(nn.Flatten(), nn.Linear(64, 5)))
     model.fit(examples.inputs, examples.labels, anchors, run=tmp_path / "run")
     judge.judge(model, sp.Data(examples, anchors, {"test": examples}), tmp_path / "run", pictures=True)
-    assert "learned-a%20b.png" in RunFolder(tmp_path / "run")
+    run = RunFolder(tmp_path / "run")
+    assert "learned-a%20b.png" in run and "learned-Gr%C3%B6%C3%9Fe%20%7E1.png" in run
+
+
+def test_concepts_that_are_no_primitives_are_drawn_as_unknown(tmp_path, monkeypatch, generator):
+    space = sp.ConceptSpace(sp.Group([0], (2, 2), primitives=PRIMITIVES))
+    task = sp.Task(space, lambda c: c.sum(-1), settings=sp.Settings(epochs=1, warmup_steps=1))
+    strange = sp.Examples(
+        torch.rand(6, 1, 1, 8, 8, generator=generator), torch.ones(6).long(), torch.tensor([[1, 0]] * 6)
+    )
+    anchors = sp.Anchors(torch.rand(3, 1, 8, 8, generator=generator), torch.tensor(PRIMITIVES))
+    model = sp.Learner(task, encoder=lambda c: nn.Sequential(nn.Flatten(), nn.Linear(64, 5)))
+    model.fit(strange.inputs, strange.labels, anchors)
+    drawn = {}
+    monkeypatch.setattr(judge, "learned", lambda path, **what: drawn.update(what))
+    judge.draw(model, sp.Data(strange, anchors, {"test": strange}), tmp_path)
+    assert drawn["true"] is None and len(drawn["predicted"]) == 6

@@ -147,6 +147,12 @@ def test_pca_keeps_distances_of_points_in_a_plane() -> None:
     )
 
 
+@pytest.mark.parametrize("seed", [-1, 2**32, 5_000_000_000, -(2**63), 2**63 - 1])
+def test_every_seed_that_trains_also_draws(tmp_path: Path, seed: int) -> None:
+    learned(tmp_path / "a.png", **run(3, 14), seed=seed)
+    check_files(tmp_path / "a.png")
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_tsne_flings_no_prototype_off_the_map(seed: int) -> None:
     g = np.random.default_rng(seed)

@@ -1,0 +1,27 @@
+"""Tensors of whole numbers, of whichever type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softpnet.errors import InputError
+
+UNCOUNTED = (torch.uint16, torch.uint32, torch.uint64)
+"""Types that torch stores, but hardly computes with."""
+
+
+def is_integer(value: Any) -> bool:
+    """Whether it is a tensor of whole numbers."""
+    return isinstance(value, Tensor) and not (value.dtype.is_floating_point or value.dtype.is_complex)
+
+
+def as_int64(values: Tensor, what: str) -> Tensor:
+    """Whole numbers of any type in the one that all code here computes with; `what` they are is for the error."""
+    whole = values.long()
+    if values.dtype == torch.uint64 and (whole < 0).any():  # beyond int64 they wrap around
+        found = int(whole[whole < 0][0]) + 2**64
+        raise InputError(f"{what} hold {found}, expected whole numbers of up to 63 bits; number them from 0 on")
+    return whole
