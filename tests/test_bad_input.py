@@ -193,6 +193,25 @@ def test_a_label_function_that_differs_between_two_calls_is_refused():
     assert_refused("differs between two calls", "fixed function", error=TaskError, task=adding(rule=label))
 
 
+@pytest.mark.parametrize(
+    "label, parts",
+    [
+        (lambda c: (c[..., 0] == c.max()).long(), ("gives row [", "among 64 rows", "alone")),
+        (lambda c: add(c) - c.sum(-1).min(), ("gives row [", "among 64 rows", "alone")),
+        (lambda c: torch.arange(c[..., 0].numel()).view(c.shape[:-1]), ("label 0 among 64 rows, 63 in another order",)),
+        (lambda c: c.sum(-1).squeeze(), ("fails when rows come alone or in another order",)),
+    ],
+)
+def test_a_label_function_that_looks_at_the_rest_of_the_batch_is_refused(label, parts):
+    assert_refused(
+        "rule of task 'adding'",
+        *parts,
+        "look at each row by itself",
+        error=TaskError,
+        task=adding(rule=label),
+    )
+
+
 def test_a_label_function_that_writes_into_its_input_is_refused():
     def label(c):
         c[..., 0] += c[..., 1]

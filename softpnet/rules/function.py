@@ -76,6 +76,24 @@ def check_vectorised(task: Task, rows: Tensor) -> None:
         )
 
 
+def check_rows_apart(task: Task, rows: Tensor) -> None:
+    labels = task.rule(rows.clone())
+    beginning = f"the rule of task {task.name!r}"
+    ending = "it must look at each row by itself: reduce over dim=-1, as in c.amax(-1), not c.max()"
+    try:
+        backwards = task.rule(rows.flip(0)).flip(0)
+        alone = torch.cat([task.rule(row[None].clone()) for row in rows])
+        other = ((backwards != labels) | (alone != labels)).reshape(len(rows), -1).any(1)
+    except Exception as error:
+        raise TaskError(f"{beginning} fails when rows come alone or in another order: {error!r}; {ending}") from error
+    if other.any():
+        at = int(other.nonzero()[0])
+        raise TaskError(
+            f"{beginning} gives row {rows[at].tolist()} the label {labels[at].tolist()} among {len(rows)} rows, "
+            f"{backwards[at].tolist()} in another order and {alone[at].tolist()} alone; {ending}"
+        )
+
+
 def check_input_kept(task: Task, rows: Tensor) -> None:
     given = rows.clone()
     task.rule(given)
@@ -94,6 +112,7 @@ PARTS: dict[str, Callable[[Task, Tensor], None]] = {
     "rule shape": check_shape,
     "rule repeatable": check_repeatable,
     "rule vectorised": check_vectorised,
+    "rule rows apart": check_rows_apart,
     "rule input": check_input_kept,
 }
 """By name, each relying on those before it."""
