@@ -24,7 +24,7 @@ from softpnet import Learner, Settings, methods, tasks
 from softpnet.checks.check_task import CHECKS
 from softpnet.cli.display import show_metrics
 from softpnet.cli.main import main
-from softpnet.experiments import remarks
+from softpnet.report import remarks
 
 RULE = '''
 """The sum of two bars."""
