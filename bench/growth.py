@@ -10,8 +10,8 @@ import torch
 
 from bench.timing import in_turns, threads
 from softpnet.rules.rows import Cache
-from softpnet.targets.kbest import KBest
-from softpnet.targets.source import Query
+from softpnet.targets import kbest
+from softpnet.targets.source import Query, State
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.settings import Settings
 from softpnet.task.task import Rows, Task
@@ -39,9 +39,9 @@ def _kbest(pool: int) -> Callable[[], object]:
     generator = torch.Generator().manual_seed(0)
     task = Task(ConceptSpace(slots=18, values=3), parity)
     log_p = torch.randn(EXAMPLES, 18, 3, generator=generator).log_softmax(-1)
-    source = KBest(task, Settings(kbest_pool=pool, working_set=20))
+    source = kbest.Source(task, Settings(kbest_pool=pool, working_set=20), torch.Generator())
     query = Query(torch.arange(EXAMPLES), torch.arange(EXAMPLES) % 2, log_p, 0, 1.0)
-    return lambda: source.candidates({}, query, generator)
+    return lambda: source.candidates(State(), query, generator)
 
 
 def peak_bytes(run: Callable[[], object]) -> int:

@@ -13,8 +13,8 @@ from bench.timing import in_turns, threads
 from softpnet import methods, tasks
 from softpnet.networks.encoders import Conv4
 from softpnet.rules.rows import Cache
-from softpnet.targets.kbest import KBest
-from softpnet.targets.source import Query
+from softpnet.targets import kbest
+from softpnet.targets.source import Query, State
 from softpnet.task.inputs import arrange_anchors
 from softpnet.training.loop import Progress, Training
 from softpnet.training.streams import Streams
@@ -82,11 +82,12 @@ def _kand_parts(count: int, step: float, repeats: int) -> list[dict]:
     build = time.perf_counter() - began
     log_p = torch.randn(64, task.space.k, task.space.h, generator=generator).log_softmax(-1)
     labels = torch.arange(64) % 2
-    kbest, query = KBest(task, task.settings), Query(torch.arange(64), labels, log_p, 0, 1.0)
+    best = kbest.Source(task, task.settings, generator)
+    query = Query(torch.arange(64), labels, log_p, 0, 1.0)
     seconds = in_turns(
         {
             "cache": lambda: cache.draw(torch.ones_like(labels), log_p, 200_000, 20, generator),
-            "kbest": lambda: kbest.candidates({}, query, generator),
+            "kbest": lambda: best.candidates(State(), query, generator),
         },
         repeats,
     )

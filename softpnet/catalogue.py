@@ -1,11 +1,17 @@
-"""Folders whose files are the list: names and first docstring lines, read without running anything."""
+"""Folders whose files are the list: names and first docstring lines, read without running anything; and files of a
+user's own, which may stand wherever a name of the list may."""
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import pkgutil
+import sys
 from collections.abc import Collection
 from pathlib import Path
+from types import ModuleType
+
+from softpnet.errors import InputError, TaskError
 
 
 def names(folder: str | Path, without: Collection[str] = ()) -> list[str]:
@@ -16,3 +22,32 @@ def summary(folder: str | Path, name: str) -> str:
     """First line of a file's docstring."""
     source = Path(folder, f"{name}.py").read_text()
     return (ast.get_docstring(ast.parse(source)) or "").split("\n")[0]
+
+
+def own_file(kind: str, name: str, known: Collection[str]) -> ModuleType:
+    """The module that a user's own file defines; a file beside it may be imported by it, as in a script."""
+    path = Path(name)
+    if path.suffix != ".py":
+        raise InputError(f"unknown {kind} {name!r}; the {kind}s are {', '.join(known)}, or give a path to a .py file")
+    if not path.is_file():
+        raise InputError(f"there is no file {name}; give a path to a Python file that defines a {kind}")
+    spec = importlib.util.spec_from_file_location(f"softpnet_user_{kind.replace(' ', '_')}_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise TaskError(f"{name} could not be run: {type(error).__name__}: {error}") from error
+    return module
+
+
+def own_class(kind: str, name: str, attribute: str, base: type, known: Collection[str]) -> type:
+    """The class of this name that a user's own file defines."""
+    found = getattr(own_file(kind, name, known), attribute, None)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise InputError(
+            f"{name} does not define a {kind}: `{attribute}` is {found!r}, expected a subclass of "
+            f"{base.__module__}.{base.__name__}"
+        )
+    return found

@@ -22,6 +22,7 @@ from softpnet.networks.make_encoders import Encoder, check_trainable, make_encod
 from softpnet.networks.reader import Reader
 from softpnet.rules.function import check_rule
 from softpnet.storage import refuse_code, to_json
+from softpnet.targets.source import State
 from softpnet.task.data import Anchors
 from softpnet.task.inputs import arrange_anchors, check_concepts, check_inputs, check_labels, needed_concepts
 from softpnet.task.settings import Hardware, checked_seed
@@ -38,7 +39,7 @@ from softpnet.training.processes import launched
 from softpnet.training.streams import Streams, borrowed_global_generator
 from softpnet.training.threads import limited_threads
 
-Watch = Callable[["Learner", Mapping[str, Tensor]], Mapping[str, float] | None]
+Watch = Callable[["Learner", State], Mapping[str, float] | None]
 """Looks at a training between two epochs: the model as it would be if training ended there, and the method's state."""
 
 IMAGES_AT_ONCE = 512

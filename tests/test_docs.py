@@ -141,7 +141,7 @@ def test_the_page_says_how_much_truth_the_cache_teaches_a_network_that_reads_wel
             right = 100 * target.gather(2, truth[..., None]).mean((1, 2))  # [B]
             taught.append([float(right[batch.labels == label].mean()) for label in (1, 0)])
             if clock.epoch == 0 and "rows" in state:
-                agree = (state["rows"] == truth[:, None]).sum(-1).amax(1)[batch.labels == 1]  # of the best row
+                agree = (state.rows == truth[:, None]).sum(-1).amax(1)[batch.labels == 1]  # of the best row
                 assert 13.5 < agree.float().mean() < 14.5 and "about 14 of 18 values" in page
         cells = re.search(rf"^\| {line} \|(.*)\|$", page, flags=re.M).group(1).split("|")
         told = [[float(number) for number in cell.split(",")] for cell in cells]

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from torch import Generator
 
 from softpnet import ConceptSpace, Settings, Task
+from softpnet import targets as sources
 from softpnet.methods import losses
 from softpnet.rules import scoring
 from softpnet.targets import weights as targets
-from softpnet.targets.choose import choose_source
 from softpnet.targets.source import Query
 from softpnet.task.concepts import row_keys
 from torture.subject import Result
@@ -60,7 +60,7 @@ def _faults(task: Task, chosen: Settings, gamma: float, extreme: bool, generator
     space = task.space
     true = space.all()[torch.randint(space.size, (EXAMPLES,), generator=generator)]
     labels = task.rule(true)
-    source = choose_source(task, chosen, generator)
+    source = sources.make(task, chosen, generator)
     state = source.start(labels)
     faults = []
     for step in range(STEPS):
@@ -68,7 +68,7 @@ def _faults(task: Task, chosen: Settings, gamma: float, extreme: bool, generator
         log_p = (scale * torch.randn(EXAMPLES, space.k, space.h, generator=generator)).log_softmax(-1).clamp_min(-1e4)
         log_p.requires_grad_()
         query = Query(torch.arange(EXAMPLES), labels, log_p.detach(), step, gamma)
-        candidates, state, _ = source.candidates(state, query, generator)
+        candidates, _ = source.candidates(state, query, generator)
         fits = task.satisfies(candidates.rows, labels)
         weights = targets.weights(scoring.scores(query.log_p, candidates.rows), candidates.valid, gamma)
         target = targets.soft_target(candidates.rows, weights, space.h)

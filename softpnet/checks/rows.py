@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from softpnet import targets
 from softpnet.checks.kernel import find_rows
 from softpnet.checks.report import count
 from softpnet.checks.subject import NotApplicable, Subject
@@ -12,7 +13,6 @@ from softpnet.rules.function import some_rows
 from softpnet.rules.labels import find_labels, unique_labels
 from softpnet.rules.moves import change_one
 from softpnet.rules.rows import ENUMERABLE
-from softpnet.targets.choose import choose_source
 from softpnet.training.streams import Streams
 
 TRIED = 100_000
@@ -63,6 +63,6 @@ def labels_are_feasible(subject: Subject) -> str:
     """The candidate source that the settings name has something for every label of the training examples."""
     labels = subject.data.train.labels
     settings = subject.task.settings
-    choose_source(subject.with_rows(), settings, Streams(subject.seed)("cache")).start(labels)
+    targets.make(subject.with_rows(), settings, Streams(subject.seed)("cache")).start(labels)
     seen = count(len(unique_labels(labels)[0]), "label")
     return f"{settings.targets!r} has candidates for the {seen} of the {count(len(labels), 'training example')}"

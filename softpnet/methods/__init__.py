@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softpnet import catalogue
-from softpnet.errors import InputError
 
 if TYPE_CHECKING:
     from softpnet.methods.base import Method
 
-SHARED = ("ablations", "base", "classified", "grounded", "losses", "prototypical", "schedules")
+SHARED = ("ablations", "base", "losses", "schedules")
 """What holds parts of several methods."""
 
 ABLATIONS = Path(__path__[0], "ablations")
@@ -26,11 +25,16 @@ def summary(name: str) -> str:
     return catalogue.summary(_folder(name), name)
 
 
-def find(name: str) -> type[Method]:
-    if name not in names():
-        raise InputError(f"unknown method {name!r}; the methods are {', '.join(names())}")
-    package = f"{__name__}.ablations" if _folder(name) == ABLATIONS else __name__
-    return importlib.import_module(f"{package}.{name}").Method
+def find(name: str | type[Method]) -> type[Method]:
+    """A method of this folder, of a user's file, or a class as it is."""
+    if isinstance(name, type):
+        return name
+    if name in names():
+        package = f"{__name__}.ablations" if _folder(name) == ABLATIONS else __name__
+        return importlib.import_module(f"{package}.{name}").Method
+    from softpnet.methods.base import Method
+
+    return catalogue.own_class("method", name, "Method", Method, names())
 
 
 def _folder(name: str) -> Path:

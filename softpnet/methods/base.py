@@ -9,9 +9,11 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
+from softpnet.methods import schedules
 from softpnet.networks.augmentation import augment
 from softpnet.networks.encoders import conv4
 from softpnet.networks.reader import Reader
+from softpnet.targets.source import Info, Query, State, TargetSource
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 
@@ -35,8 +37,8 @@ class Clock(NamedTuple):
 class Method(ABC):
     """Makes the module and turns a batch into a loss; the loop alone calls backward and steps the optimiser.
 
-    What evolves beside the weights is the state, a dict of tensors that `start` makes and `loss` returns anew, never
-    changed in place: a checkpoint between two steps holds all of it.
+    What evolves beside the weights is the state, which `start` makes and `loss` changes in place: a checkpoint between
+    two steps holds all of it.
     """
 
     columns: ClassVar[tuple[str, ...]] = ()
@@ -47,6 +49,9 @@ class Method(ABC):
 
     needs_concepts: ClassVar[bool] = False
     """Whether it trains on the true concepts. No other method ever gets them."""
+
+    source: TargetSource
+    """Where targets come from, in methods that have them: made by `start`."""
 
     idle_parts: ClassVar[bool] = False
     """Whether some of its steps leave parts of the network without a gradient."""
@@ -64,9 +69,9 @@ class Method(ABC):
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
         """The network to train; may draw its first weights from torch's global generator."""
 
-    def start(self, labels: Tensor, streams: Streams) -> dict[str, Tensor]:
+    def start(self, labels: Tensor, streams: Streams) -> State:
         """State before the first step; raises if the labels cannot be trained on."""
-        return {}
+        return State()
 
     def warm_up(self, module: nn.Module, inputs: Tensor, streams: Streams) -> Tensor | None:
         """Loss of one step before the first epoch, without labels; None for methods that have no such phase.
@@ -77,9 +82,9 @@ class Method(ABC):
 
     @abstractmethod
     def loss(
-        self, module: nn.Module, state: dict[str, Tensor], batch: Batch, clock: Clock, streams: Streams
-    ) -> tuple[Tensor, dict[str, Tensor], dict[str, float]]:
-        """Loss of one step, the state for the next one, and diagnostics."""
+        self, module: nn.Module, state: State, batch: Batch, clock: Clock, streams: Streams
+    ) -> tuple[Tensor, Info]:
+        """Loss of one step, and diagnostics; the state is changed in place."""
 
     def finish(self, module: Reader) -> None:
         """Make the module, in evaluation mode, ready for inference."""
@@ -90,6 +95,24 @@ class Method(ABC):
         if self.settings.views and clock.epoch >= self.settings.views_delay:
             return augment(batch.inputs, self.task.background, streams("views"))
         return batch.inputs
+
+    def gamma(self, clock: Clock) -> float:
+        """The temperature of the walk and of the target."""
+        settings = self.settings
+        return schedules.exponential(settings.gamma, settings.gamma_decay, settings.gamma_floor)(clock.epoch)
+
+    def rule_weight(self, clock: Clock) -> float:
+        """lambda, the weight of the loss that the rule teaches by, beside that of the anchors."""
+        settings = self.settings
+        return schedules.ramp(settings.rule_weight, settings.rule_delay, settings.rule_ramp)(clock.epoch)
+
+    def target(
+        self, state: State, batch: Batch, log_p: Tensor, clock: Clock, gamma: float, generator: Generator
+    ) -> tuple[Tensor, Info]:
+        """The soft target `[B, k, h]` of a batch that the network reads as log p `[B, k, h]`."""
+        query = Query(batch.ids.cpu(), batch.labels.cpu(), log_p.cpu(), clock.epoch, gamma)
+        target, info = self.source.target(state, query, generator)
+        return target.to(log_p.device), info
 
     def augmented_anchors(self, generator: Generator) -> list[Tensor]:
         """The originals and fresh copies of them, per group `[A, P, C, H, W]`."""

@@ -38,3 +38,8 @@ def episodic(embeddings: Tensor, episodes: int, generator: Generator) -> Tensor:
 def anchor_cross_entropy(log_q: Tensor) -> Tensor:
     """Cross-entropy of a classifier on the augmented anchors: log-probabilities of the primitives `[A, P, P]`."""
     return -log_q.diagonal(dim1=1, dim2=2).mean()  # an anchor of primitive p shows p
+
+
+def prototypical(embedded: list[Tensor], episodes: int, generator: Generator) -> Tensor:
+    """Mean over groups of the episodic loss of the embedded anchors, each `[A, P, D]`."""
+    return torch.stack([episodic(each.float(), episodes, generator) for each in embedded]).mean()

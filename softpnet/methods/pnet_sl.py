@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from softpnet.methods import losses, softpnet
 from softpnet.methods.base import Batch, Clock, Streams
-from softpnet.methods.prototypical import Prototypical
 from softpnet.rules.likelihood import LabelLogProb, label_log_prob
+from softpnet.targets.source import Info, State
 
 
-class Method(Prototypical):
+class Method(softpnet.Method):
     """Andolfi and Giunchiglia, Right for the Right Reasons (NeurIPS 2025), with the exact semantic loss.
 
     L = L_proto + lambda * -log P(y|x), where P(y|x) is the sum of p(c|x) over S(y), exact.
@@ -18,17 +19,17 @@ class Method(Prototypical):
     columns = ("loss_proto", "loss_semantic", "rule_weight")
     log_prob: LabelLogProb
 
-    def start(self, labels: Tensor, streams: Streams) -> dict[str, Tensor]:
+    def start(self, labels: Tensor, streams: Streams) -> State:
         self.log_prob = label_log_prob(self.task, labels, streams("cache"))
-        return {}
+        return State()
 
     def loss(
-        self, module: nn.Module, state: dict[str, Tensor], batch: Batch, clock: Clock, streams: Streams
-    ) -> tuple[Tensor, dict[str, Tensor], dict[str, float]]:
-        weight = self.weight(clock)
+        self, module: nn.Module, state: State, batch: Batch, clock: Clock, streams: Streams
+    ) -> tuple[Tensor, Info]:
+        weight = self.rule_weight(clock)
         anchors = self.augmented_anchors(streams("augment"))
         reading = module(self.training_inputs(batch, clock, streams), anchors)
-        proto = self.prototypical(reading.anchors, streams)
+        proto = losses.prototypical(reading.anchors, self.settings.episodes, streams("episodes"))
         semantic = -self.log_prob(reading.log_p, batch.labels).mean()
         info = {"loss_proto": proto.item(), "loss_semantic": semantic.item(), "rule_weight": weight}
-        return proto + weight * semantic, state, info
+        return proto + weight * semantic, info

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from softpnet.methods.classified import GroundedClassifier
+from softpnet.methods import abduction
 from softpnet.networks.encoders import lenet
 
 
-class Method(GroundedClassifier):
+class Method(abduction.Method):
     """The baseline of the Soft-PNet paper that gives SoftG a population of K candidates, drawn uniformly."""
 
     encoder = staticmethod(lenet)

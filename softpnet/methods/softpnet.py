@@ -2,33 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
-from softpnet.methods import losses
+from softpnet import targets
+from softpnet.methods import base, losses
 from softpnet.methods.base import Batch, Clock, Streams
-from softpnet.methods.grounded import Grounded
-from softpnet.methods.prototypical import Prototypical
-from softpnet.targets.source import State
+from softpnet.networks.prototypes import PrototypeNetwork
+from softpnet.networks.reader import Reader
+from softpnet.targets.source import Info, State
+
+INFERENCE_SEED = 0
+"""The augmented anchors of inference are the same for every model."""
 
 
-class Method(Prototypical, Grounded):
+class Method(base.Method):
     """Galván-López et al., Soft Symbol Grounding for Prototypical Concepts (NeSy 2026), algorithm 1."""
 
-    columns = ("loss_proto", "loss_kl", "gamma", "rule_weight", "acceptance", "distinct", "found")
+    columns: ClassVar[tuple[str, ...]] = (
+        "loss_proto",
+        "loss_kl",
+        "gamma",
+        "rule_weight",
+        "acceptance",
+        "distinct",
+        "found",
+    )
+
+    def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
+        return PrototypeNetwork(self.task.space, encoders)
+
+    def start(self, labels: Tensor, streams: Streams) -> State:
+        self.source = targets.make(self.task, self.settings, streams("cache"))
+        return self.source.start(labels)
+
+    def warm_up(self, module: nn.Module, inputs: Tensor, streams: Streams) -> Tensor:
+        anchors = self.augmented_anchors(streams("augment"))
+        return losses.prototypical(module(inputs, anchors).anchors, self.settings.episodes, streams("episodes"))
 
     def loss(
         self, module: nn.Module, state: State, batch: Batch, clock: Clock, streams: Streams
-    ) -> tuple[Tensor, State, dict[str, float]]:
-        gamma, weight = self.gamma(clock), self.weight(clock)
+    ) -> tuple[Tensor, Info]:
+        gamma, weight = self.gamma(clock), self.rule_weight(clock)
+        # Anchors are augmented afresh, and go through the encoder together with the batch.
         anchors = self.augmented_anchors(streams("augment"))
         inputs = self.training_inputs(batch, clock, streams)
+        # Prototypes are the anchors' means; log p comes from the distances to them.
         reading = module(inputs, anchors)
+        # The target: feasible candidates, weighted by what the network itself thinks of them; without gradient.
         with torch.no_grad():
             clean = reading.log_p.detach() if inputs is batch.inputs else module(batch.inputs, anchors).log_p
-            target, state, info = self.target(state, batch, clean, clock, gamma, streams("walk"))
-
-        proto = self.prototypical(reading.anchors, streams)
+            target, info = self.target(state, batch, clean, clock, gamma, streams("walk"))
+        # L = L_proto + lambda * L_KL
+        proto = losses.prototypical(reading.anchors, self.settings.episodes, streams("episodes"))
         kl = losses.kl(target, reading.log_p)
         info |= {"loss_proto": proto.item(), "loss_kl": kl.item(), "gamma": gamma, "rule_weight": weight}
-        return proto + weight * kl, state, info
+        return proto + weight * kl, info
+
+    def finish(self, module: Reader) -> None:
+        """Fix the prototypes of inference."""
+        assert isinstance(module, PrototypeNetwork)
+        module.settle(self.augmented_anchors(Generator().manual_seed(INFERENCE_SEED)))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from softpnet.methods import losses
+from softpnet.methods import base, losses
 from softpnet.methods.base import Batch, Clock, Streams
-from softpnet.methods.classified import Classified
+from softpnet.networks.classifier import ClassifierNetwork
+from softpnet.networks.reader import Reader
+from softpnet.targets.source import Info, State
 
 
-class Method(Classified):
+class Method(base.Method):
     """The ceiling (not in the paper): a linear head on the encoder, cross-entropy of every concept.
 
     It uses neither rule nor anchors.
@@ -19,10 +23,13 @@ class Method(Classified):
     columns = ("loss_concepts",)
     needs_concepts = True
 
+    def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
+        return ClassifierNetwork(self.task.space, encoders, self.anchors[0].shape[1:])
+
     def loss(
-        self, module: nn.Module, state: dict[str, Tensor], batch: Batch, clock: Clock, streams: Streams
-    ) -> tuple[Tensor, dict[str, Tensor], dict[str, float]]:
+        self, module: nn.Module, state: State, batch: Batch, clock: Clock, streams: Streams
+    ) -> tuple[Tensor, Info]:
         assert batch.concepts is not None
         log_p = module(self.training_inputs(batch, clock, streams)).log_p
         loss = losses.kl(one_hot(batch.concepts, self.task.space.h).to(log_p), log_p)
-        return loss, state, {"loss_concepts": loss.item()}
+        return loss, {"loss_concepts": loss.item()}

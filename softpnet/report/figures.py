@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
 from softpnet import tasks
 from softpnet.learner import Learner
@@ -17,6 +16,7 @@ from softpnet.report.filmstrip import Camera, filmstrip
 from softpnet.report.judge import draw
 from softpnet.report.pipeline import pipeline
 from softpnet.report.samples import samples
+from softpnet.targets.source import State
 from softpnet.task.data import make_data
 from softpnet.training.streams import Streams
 from softpnet.training.threads import limited_threads
@@ -78,7 +78,7 @@ def _draw_run(folder: Path, run: SmallRun) -> list[dict[str, float]]:
     samples(folder / "sample.png", task.space, data.train, f"{task.name}: examples")
     camera = None if run.filmed is None else Camera(task, data.train, run.filmed)
 
-    def watch(model: Learner, state: Mapping[str, Tensor]) -> dict[str, float]:
+    def watch(model: Learner, state: State) -> dict[str, float]:
         if camera is not None:
             camera.look(model, state)
         return model.score(*test)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +14,9 @@ from softpnet.errors import InputError
 from softpnet.report.canvas import COLOURS, MARGIN, WIDTH, columns_of, page, show
 from softpnet.rules import scoring
 from softpnet.targets import weights as targets
-from softpnet.targets.cache import repeated
+from softpnet.targets.cache import WorkingSets
+from softpnet.targets.source import State
+from softpnet.targets.walk import repeated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,15 +56,15 @@ class Camera:
         self.label = examples.labels[example]
         self.frames: list[Frame] = []
 
-    def look(self, model: Learner, state: Mapping[str, Tensor]) -> dict[str, float]:
+    def look(self, model: Learner, state: State) -> dict[str, float]:
         """Take the frame of the epoch that has just ended; adds nothing to its record."""
-        if "rows" not in state:
+        if not isinstance(state, WorkingSets):
             raise InputError(
                 f"targets={model.settings.targets!r} keeps no working sets to film; train with targets='cache'"
             )
         assert model.module is not None
         gamma = model.history[-1]["gamma"]
-        rows, valid = state["rows"][self.example], state["valid"][self.example]  # [K, k], [K]
+        rows, valid = state.rows[self.example].long(), state.valid(torch.tensor([self.example]))[0]  # [K, k], [K]
         valid = valid & ~repeated(self.task.space.keys(rows)[None])[0]
         with torch.no_grad():
             log_p = model.module.log_p(self.image[None])  # [1, k, h]

@@ -1,4 +1,4 @@
-"""Complete lists: where the cache holds all of S(y), the K best of it are exact at every encounter."""
+"""Automatic: per label the complete list of its rows where there is one, k-best otherwise; both are exact."""
 
 from __future__ import annotations
 
@@ -6,52 +6,46 @@ import torch
 from torch import Generator, Tensor
 
 from softpnet.rules.labels import find_labels
-from softpnet.rules.rows import Cache
-from softpnet.targets.kbest import KBest
-from softpnet.targets.source import Info, Query, State
+from softpnet.rules.rows import ENUMERABLE, Cache
+from softpnet.targets import kbest
+from softpnet.targets.source import CandidateSource, Info, Query, State
 from softpnet.targets.weights import Candidates
 from softpnet.task.settings import Settings
+from softpnet.task.task import Task
 
 
-class Listed:
-    """The K most probable rows of a label whose list is complete."""
+class Source(CandidateSource):
+    """The K most probable assignments with the example's label; nothing is remembered."""
 
-    def __init__(self, cache: Cache, settings: Settings) -> None:
-        self.cache, self.settings = cache, settings
-
-    def has(self, labels: Tensor) -> Tensor:
-        """Which labels `[N]` have a complete list, `[N]`."""
-        found = find_labels(self.cache.labels, labels)
-        return (found >= 0) & self.cache.complete[found.clamp_min(0)]
-
-    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
-        label = find_labels(self.cache.labels, query.labels)
-        everything = int(self.cache.counts[label].max())
-        rows, valid = self.cache.draw(label, query.log_p, everything, self.settings.working_set, generator)
-        return Candidates(rows, valid), state, {}
-
-
-class ListedOrKBest:
-    """Per label: the complete list where there is one, k-best otherwise. Both are exact, neither has a state."""
-
-    def __init__(self, listed: Listed, kbest: KBest) -> None:
-        self.listed, self.kbest = listed, kbest
+    def __init__(self, task: Task, settings: Settings, generator: Generator) -> None:
+        super().__init__(task, settings, generator)
+        self.kbest = kbest.Source(task, settings, generator)
+        listed = task.rows is not None or task.space.size <= ENUMERABLE
+        self.cache = Cache.of(task, generator) if listed else None
 
     def start(self, labels: Tensor) -> State:
-        cache = self.listed.cache
-        return self.kbest.start(labels, cache.labels[cache.complete])  # all, so that an error names their own ids
+        if self.cache is None:
+            return self.kbest.start(labels)
+        # All labels, so that an error names their own ids.
+        return self.kbest.start(labels, self.cache.labels[self.cache.complete])
 
-    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
-        has = self.listed.has(query.labels)
-        kept, k = self.listed.settings.working_set, query.log_p.shape[1]
-        rows = torch.zeros(len(has), kept, k, dtype=torch.int64)
-        valid = torch.zeros(len(has), kept, dtype=torch.bool)
+    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
+        if self.cache is None:
+            return self.kbest.candidates(state, query, generator)
+        label = find_labels(self.cache.labels, query.labels)  # [B], -1 where no row has it
+        listed = (label >= 0) & self.cache.complete[label.clamp_min(0)]
+        kept, k = self.settings.working_set, query.log_p.shape[1]
+        rows = torch.zeros(len(label), kept, k, dtype=torch.int64)
+        valid = torch.zeros(len(label), kept, dtype=torch.bool)
         info: Info = {}
-        for source, served in ((self.listed, has), (self.kbest, ~has)):
-            if served.any():
-                part = query._replace(ids=query.ids[served], labels=query.labels[served], log_p=query.log_p[served])
-                found, _, part_info = source.candidates(state, part, generator)
-                width = found.rows.shape[1]
-                rows[served, :width], valid[served, :width] = found.rows, found.valid
-                info |= part_info
-        return Candidates(rows, valid), state, info
+        if listed.any():
+            everything = int(self.cache.counts[label[listed]].max())
+            found = self.cache.draw(label[listed], query.log_p[listed], everything, kept, generator)
+            rows[listed], valid[listed] = found
+        if not listed.all():
+            others = ~listed
+            part = query._replace(ids=query.ids[others], labels=query.labels[others], log_p=query.log_p[others])
+            best, info = self.kbest.candidates(state, part, generator)
+            width = best.rows.shape[1]
+            rows[others, :width], valid[others, :width] = best.rows, best.valid
+        return Candidates(rows, valid), info

@@ -1,6 +1,8 @@
-"""Working sets that a Metropolis walk refines: first draw (Alg. 2), steps at later encounters (Alg. 3)."""
+"""The cache: working sets drawn from it once (Alg. 2), refined by a Metropolis walk at later encounters (Alg. 3)."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
@@ -9,53 +11,77 @@ from softpnet.errors import TaskError
 from softpnet.rules.labels import find_feasible
 from softpnet.rules.moves import same_label
 from softpnet.rules.rows import Cache
-from softpnet.rules.scoring import scores
-from softpnet.targets.source import Info, Query, State
+from softpnet.targets.source import CandidateSource, Info, Query, State
+from softpnet.targets.walk import metropolis, repeated
 from softpnet.targets.weights import Candidates
 from softpnet.task.settings import Settings
 from softpnet.task.task import Move, Task
 
 
-class CacheWalk:
+@dataclass
+class WorkingSets(State):
+    """K candidates of every example, in types as small as their values allow."""
+
+    label: Tensor  # [N], whose rows of the cache the example walks on
+    started: Tensor  # [N], whether its candidates have been drawn
+    count: Tensor  # [N], how many there are: the first ones of its rows, the others are padding
+    rows: Tensor  # [N, K, k]
+    limits: tuple[int, Tensor]  # labels of the cache, and values of each concept [k]
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"label": self.label, "started": self.started, "count": self.count, "rows": self.rows}
+
+    def check(self) -> None:
+        labels, values = self.limits
+        below = {"label": labels, "count": self.rows.shape[1] + 1, "rows": values}
+        for name, limit in below.items():
+            found = getattr(self, name)
+            if ((found < 0) | (found >= limit)).any():
+                raise ValueError(f"its {name} are outside what they can be")
+
+    def valid(self, ids: Tensor) -> Tensor:
+        """Which of an example's rows are candidates, `[B, K]`."""
+        return torch.arange(self.rows.shape[1]) < self.count[ids, None]
+
+
+class Source(CandidateSource):
     """K candidates per example, drawn from the cache once and walked ever after."""
 
-    def __init__(self, task: Task, cache: Cache, settings: Settings) -> None:
-        self.task, self.cache, self.settings = task, cache, settings
-        self.move: Move = task.move or same_label(cache)
-        if task.corrupt is not None and cache.labels.dim() > 1:
+    def __init__(self, task: Task, settings: Settings, generator: Generator) -> None:
+        super().__init__(task, settings, generator)
+        self.cache = Cache.of(task, generator)
+        self.move: Move = task.move or same_label(self.cache)
+        if task.corrupt is not None and self.cache.labels.dim() > 1:
             raise TaskError(f"task {task.name!r} has label vectors; corruption is for integer labels only")
 
-    def start(self, labels: Tensor) -> State:
+    def start(self, labels: Tensor) -> WorkingSets:
         """Empty working sets. An example of a corrupted label walks on rows of the label it is corrupted from."""
-        walked = walked_labels(self.task, labels)
-        label = find_feasible(self.task, self.cache.labels, walked, labels)  # [N]
-        kept, k = self.settings.working_set, self.task.space.k
-        return {
-            "label": label,
-            "started": torch.zeros(len(labels), dtype=torch.bool),
-            "rows": torch.zeros(len(labels), kept, k, dtype=torch.int64),
-            "valid": torch.zeros(len(labels), kept, dtype=torch.bool),
-        }
+        label = find_feasible(self.task, self.cache.labels, walked_labels(self.task, labels), labels)  # [N]
+        kept, space = self.settings.working_set, self.task.space
+        return WorkingSets(
+            label=label.to(_smallest_type(len(self.cache.labels))),
+            started=torch.zeros(len(labels), dtype=torch.bool),
+            count=torch.zeros(len(labels), dtype=_smallest_type(kept + 1)),
+            rows=torch.zeros(len(labels), kept, space.k, dtype=self.cache.rows.dtype),
+            limits=(len(self.cache.labels), torch.tensor(space.sizes)),
+        )
 
-    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
-        ids, log_p = query.ids, query.log_p
-        label, rows, valid = (state[name][ids] for name in ("label", "rows", "valid"))  # [B], [B, K, k], [B, K]
-        new = ~state["started"][ids]
+    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
+        assert isinstance(state, WorkingSets)
+        ids, log_p, settings = query.ids, query.log_p, self.settings
+        label, rows, valid = state.label[ids].long(), state.rows[ids].long(), state.valid(ids)  # [B], [B, K, k], [B, K]
+        new = ~state.started[ids]
         info: Info = {}
         if new.any():
-            settings = self.settings
-            rows[new], valid[new] = self.cache.draw(
-                label[new], log_p[new], settings.working_set * settings.draw_factor, settings.working_set, generator
-            )
+            drawn = settings.working_set * settings.draw_factor
+            rows[new], valid[new] = self.cache.draw(label[new], log_p[new], drawn, settings.working_set, generator)
         # A set that already holds every cached row of its label has nowhere to go: walking it could only lose rows.
-        free = ~new & (self.cache.counts[label] > self.settings.working_set)
-        if query.epoch % self.settings.walk_every == 0 and free.any():
+        free = ~new & (self.cache.counts[label] > settings.working_set)
+        if query.epoch % settings.walk_every == 0 and free.any():
             rows[free], info["acceptance"] = self._walk(rows[free], log_p[free], query.gamma, generator)
-        state = state | {
-            "started": state["started"].index_fill(0, ids, True),
-            "rows": state["rows"].index_copy(0, ids, rows),
-            "valid": state["valid"].index_copy(0, ids, valid),
-        }
+        state.started[ids] = True
+        state.count[ids] = valid.sum(1).to(state.count.dtype)  # the best come first, so that they are the first ones
+        state.rows[ids] = rows.to(state.rows.dtype)
         corrupt = self.task.corrupt
         if corrupt is not None:
             wrong = query.labels == corrupt.label
@@ -63,7 +89,7 @@ class CacheWalk:
                 rows[wrong] = corrupt.apply(rows[wrong], generator)
         valid = valid & ~repeated(self.task.space.keys(rows))
         info["distinct"] = float(valid.sum(1).float().mean())
-        return Candidates(rows, valid), state, info
+        return Candidates(rows, valid), info
 
     def _walk(self, rows: Tensor, log_p: Tensor, gamma: float, generator: Generator) -> tuple[Tensor, float]:
         """Candidates `[B, K, k]` after their steps, and the share of proposals of another state that were accepted."""
@@ -74,31 +100,13 @@ class CacheWalk:
         return rows, float(moves / proposals.clamp_min(1))
 
 
-def metropolis(
-    rows: Tensor, log_p: Tensor, move: Move, gamma: float, generator: Generator
-) -> tuple[Tensor, Tensor, Tensor]:
-    """One Metropolis step of every candidate `[B, K, k]` on p(c|x)^(1/gamma).
-
-    Returns the new rows, which candidates had another state proposed, and which of them moved there, `[B, K]` each.
-
-    A proposal c' is accepted with probability min(1, (p(c'|x) / p(c|x))^(1/gamma)), compared in log space.
-    """
-    proposal = move(rows, generator)
-    log_ratio = (scores(log_p, proposal) - scores(log_p, rows)) / gamma
-    accepted = torch.rand(log_ratio.shape, generator=generator).log() <= log_ratio
-    proposed = (proposal != rows).any(-1)
-    return torch.where(accepted[..., None], proposal, rows), proposed, accepted & proposed
-
-
-def repeated(keys: Tensor) -> Tensor:
-    """Which entries of each row of keys `[B, K]` have come before in it: R_K is a set, so each state counts once."""
-    ordered, place = keys.sort(dim=1, stable=True)  # [B, K] each
-    again = torch.nn.functional.pad(ordered[:, 1:] == ordered[:, :-1], (1, 0))  # [B, K], in the sorted order
-    return torch.zeros_like(again).scatter(1, place, again)
-
-
 def walked_labels(task: Task, labels: Tensor) -> Tensor:
     """The label whose rows each example keeps: its own, or the one that it is corrupted from."""
     if task.corrupt is None:
         return labels
     return torch.where(labels == task.corrupt.label, task.corrupt.source, labels)
+
+
+def _smallest_type(values: int) -> torch.dtype:
+    """The smallest integer type that holds 0 .. values - 1."""
+    return next(t for t in (torch.uint8, torch.int16, torch.int32, torch.int64) if values - 1 <= torch.iinfo(t).max)

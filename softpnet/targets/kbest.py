@@ -9,17 +9,12 @@ from torch import Generator, Tensor
 
 from softpnet.rules.labels import find_feasible, sampled_labels, unique_labels, warn_of_unseen
 from softpnet.rules.rows import ENUMERABLE
-from softpnet.targets.source import Info, Query, State
+from softpnet.targets.source import CandidateSource, Info, Query, State
 from softpnet.targets.weights import Candidates
-from softpnet.task.settings import Settings
-from softpnet.task.task import Task
 
 
-class KBest:
+class Source(CandidateSource):
     """The K most probable assignments with the example's label among the T most probable of all; no cache."""
-
-    def __init__(self, task: Task, settings: Settings) -> None:
-        self.task, self.settings = task, settings
 
     def start(self, labels: Tensor, listed: Tensor | None = None) -> State:
         """As every source's; labels that are `listed` elsewhere are known to be feasible."""
@@ -30,9 +25,9 @@ class KBest:
             seen = sampled_labels(self.task)
             seen = seen if listed is None else unique_labels(torch.cat([seen, listed]))[0]
             warn_of_unseen(self.task, seen, labels)
-        return {}
+        return State()
 
-    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
+    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
         rows = most_probable(query.log_p, self.task.space.sizes, self.settings.kbest_pool)  # [B, T, k]
         fits = self.task.satisfies(rows, query.labels)  # [B, T]
         # The pool is in order, so the first K survivors are the best K: the j-th stands where the count reaches j.
@@ -42,7 +37,7 @@ class KBest:
         valid = place < rows.shape[1]
         place = place.clamp_max(rows.shape[1] - 1)
         chosen = rows.gather(1, place[..., None].expand(-1, -1, rows.shape[2]))
-        return Candidates(chosen, valid), state, {"found": float(valid.any(1).float().mean())}
+        return Candidates(chosen, valid), {"found": float(valid.any(1).float().mean())}
 
 
 def most_probable(log_p: Tensor, sizes: Sequence[int], pool: int) -> Tensor:

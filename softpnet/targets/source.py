@@ -1,18 +1,34 @@
-"""What every candidate source offers."""
+"""What every source of soft targets offers."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import Generator, Tensor
 
-from softpnet.targets.weights import Candidates
-
-State = dict[str, Tensor]
-"""What a source must remember, by example id; empty for sources that remember nothing. Never changed in place."""
+from softpnet.rules.scoring import scores
+from softpnet.targets.weights import Candidates, soft_target, weights
+from softpnet.task.settings import Settings
+from softpnet.task.task import Task
 
 Info = dict[str, float]
 """Diagnostics of one step."""
+
+
+@dataclass
+class State:
+    """What must be remembered from step to step: tensors, changed in place; a subclass names them, this has none."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """By name, as a checkpoint keeps them."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def check(self) -> None:
+        """Raise a ValueError where a value is none that a step could have left, as in a forged checkpoint."""
+        return None
 
 
 class Query(NamedTuple):
@@ -25,11 +41,31 @@ class Query(NamedTuple):
     gamma: float
 
 
-class CandidateSource(Protocol):
+class TargetSource(ABC):
+    """From log p and labels to the soft target. A file of this folder defines one as `Source`; so may a user's."""
+
+    def __init__(self, task: Task, settings: Settings, generator: Generator) -> None:
+        """The generator is for what is made once, before training."""
+        self.task, self.settings = task, settings
+
     def start(self, labels: Tensor) -> State:
         """State before the first step for examples with these labels `[N]`; raises where a label is infeasible."""
-        ...
+        return State()
 
-    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, State, Info]:
-        """Candidates of the queried examples, and the state for the next step."""
-        ...
+    @abstractmethod
+    def target(self, state: State, query: Query, generator: Generator) -> tuple[Tensor, Info]:
+        """The soft target `[B, k, h]` of the queried examples; the state is changed in place."""
+
+
+class CandidateSource(TargetSource):
+    """Targets that are marginals of weighted candidates."""
+
+    @abstractmethod
+    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
+        """Candidates of the queried examples; the state is changed in place."""
+
+    def target(self, state: State, query: Query, generator: Generator) -> tuple[Tensor, Info]:
+        found, info = self.candidates(state, query, generator)
+        score = scores(query.log_p, found.rows)  # [B, K]
+        weight = weights(score, found.valid, self.settings.target_gamma(query.gamma))
+        return soft_target(found.rows, weight, self.task.space.h), info

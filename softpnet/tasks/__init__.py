@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -86,17 +84,4 @@ def _make(name: str, make: Any, options: Mapping[str, Any]) -> Any:
 def _module(name: str) -> ModuleType:
     if name in names():
         return importlib.import_module(f"{__name__}.{name}")
-    path = Path(name)
-    if path.suffix != ".py":
-        raise InputError(f"unknown task {name!r}; the tasks are {', '.join(names())}, or give a path to a .py file")
-    if not path.is_file():
-        raise InputError(f"there is no file {name}; give a path to a Python file that defines `task`")
-    spec = importlib.util.spec_from_file_location(f"softpnet_user_task_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise TaskError(f"{name} could not be run: {type(error).__name__}: {error}") from error
-    return module
+    return catalogue.own_file("task", name, names())

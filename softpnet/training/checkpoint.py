@@ -91,7 +91,7 @@ def tensors(training: Training) -> dict[str, Tensor]:
     for i, parameter in enumerate(training.module.parameters()):
         for name, value in training.adam.state.get(parameter, {}).items():
             found[f"optimiser.{i}.{name}"] = value
-    found |= {f"state.{name}": value for name, value in training.state.items()}
+    found |= {f"state.{name}": value for name, value in training.state.tensors().items()}
     found |= {f"stream.{name}": value for name, value in training.streams.state().items()}
     found["global_generator"] = torch.get_rng_state()
     if training.fabric.device.type == "cuda":
@@ -123,7 +123,7 @@ def put_back(training: Training, stored: Mapping[str, Tensor], given: Mapping[st
     state, order = part("state."), stored["order"]
     if not torch.equal(order.sort().values, training.own):
         raise ValueError("its order of the examples is not one of theirs")
-    for name, fresh in training.state.items():
+    for name, fresh in training.state.tensors().items():
         found = state.get(name)
         if found is None or found.shape != fresh.shape or found.dtype != fresh.dtype:
             raise ValueError(f"{name} is {None if found is None else list(found.shape)}, expected {list(fresh.shape)}")
@@ -139,7 +139,9 @@ def put_back(training: Training, stored: Mapping[str, Tensor], given: Mapping[st
                 name: value.clone() if name == "step" else torch.empty_like(parameter).detach().copy_(value)
                 for name, value in mine.items()
             }
-    training.state, training.order = state, order
+    for name, place in training.state.tensors().items():
+        place.copy_(state[name])
+    training.order = order
     training.streams.restore(part("stream."))
     torch.set_rng_state(stored["global_generator"])
     if "cuda_generator" in stored:

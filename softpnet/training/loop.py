@@ -127,9 +127,8 @@ class Training:
             concepts = None if self.concepts is None else self.concepts[ids].to(self.fabric.device)
             batch = Batch(self._inputs(ids), self.labels[ids].to(self.fabric.device), ids, concepts)
             clock = Clock(at.epoch, at.step)
-            loss, state, info = self.method.loss(self.model, self.state, batch, clock, self.streams)
+            loss, info = self.method.loss(self.model, self.state, batch, clock, self.streams)
             self._update(loss, f"epoch {at.epoch + 1}, step {at.step + 1}, on the batch of examples {ids.tolist()}")
-            self.state = state
             at.add(info)
             at.step, at.seconds = at.step + 1, time.perf_counter() - began
             done = Progress(clock.epoch, settings.epochs, clock.step, len(batches), at.means(), at.seconds)

@@ -65,7 +65,7 @@ def chi_square(found, share):
 def test_softg_s_first_candidate_is_uniform_in_the_feasible_set_whatever_the_network_says(generator):
     labels = torch.full((4000,), 3)  # 7 assignments: chi-square of 6 degrees of freedom is below 22.5 in 99.9 %
     method, _, state, batch, streams = prepared("softg", labels)
-    target, state, _ = method.target(state, batch, skewed(4000, generator), Clock(0, 0), 1.0, streams("walk"))
+    target, _ = method.target(state, batch, skewed(4000, generator), Clock(0, 0), 1.0, streams("walk"))
     found = counts(TASK, target.argmax(-1), 3)
     assert len(found) == 7 and found.sum() == 4000
     assert chi_square(found, torch.full((7,), 1 / 7)) < 22.5
@@ -77,7 +77,7 @@ def test_softg_s_candidate_walks_to_the_tempered_distribution_of_the_network(gam
     method, _, state, batch, streams = prepared("softg", labels)
     log_p = skewed(4000, generator)
     for epoch in range(40):
-        target, state, _ = method.target(state, batch, log_p, Clock(epoch, 0), gamma, streams("walk"))
+        target, _ = method.target(state, batch, log_p, Clock(epoch, 0), gamma, streams("walk"))
     rows = rows_of(TASK, 3)
     share = (log_p[0][torch.arange(3), rows].sum(-1) / gamma).softmax(0).double()
     found = counts(TASK, target.argmax(-1), 3)
@@ -86,25 +86,26 @@ def test_softg_s_candidate_walks_to_the_tempered_distribution_of_the_network(gam
 
 def test_softg_is_a_cross_entropy_towards_its_one_candidate():
     method, module, state, batch, streams = prepared("softg", torch.tensor([3, 2, 4]))
-    loss, state, _ = method.loss(module, state, batch, Clock(0, 0), streams)
-    assert state["rows"].shape == (3, 1, 3)
+    loss, _ = method.loss(module, state, batch, Clock(0, 0), streams)
+    assert state.rows.shape == (3, 1, 3)
     log_p = module(batch.inputs).log_p
-    expected = -log_p.gather(2, state["rows"].transpose(1, 2)).sum((1, 2)).mean()
+    expected = -log_p.gather(2, state.rows.long().transpose(1, 2)).sum((1, 2)).mean()
     torch.testing.assert_close(loss, expected)
 
 
 def test_softg_k_keeps_k_uniform_candidates_and_aims_at_the_best_of_them(generator):
     method, _, state, batch, streams = prepared("softg_k", torch.full((2000,), 3), working_set=4)
     log_p = skewed(2000, generator)
-    target, state, info = method.target(state, batch, log_p, Clock(0, 0), 1.0, streams("walk"))
+    target, info = method.target(state, batch, log_p, Clock(0, 0), 1.0, streams("walk"))
     assert info["distinct"] == 4
-    assert chi_square(counts(TASK, state["rows"].flatten(0, 1), 3), torch.full((7,), 1 / 7)) < 22.5
+    assert chi_square(counts(TASK, state.rows.flatten(0, 1), 3), torch.full((7,), 1 / 7)) < 22.5
     assert ((target == 0) | (target == 1)).all()
-    best = scoring.scores(log_p, state["rows"]).amax(1)
+    best = scoring.scores(log_p, state.rows.long()).amax(1)
     torch.testing.assert_close(scoring.scores(log_p, target.argmax(-1)[:, None]).squeeze(1), best)
+    first = state.rows.clone()
     for epoch in range(1, 4):
-        moved = method.target(state, batch, log_p, Clock(epoch, 0), 1.0, streams("walk"))[1]["rows"]
-    assert not torch.equal(moved, state["rows"]) and (TASK.rule(moved) == 3).all()
+        method.target(state, batch, log_p, Clock(epoch, 0), 1.0, streams("walk"))
+    assert not torch.equal(first, state.rows) and (TASK.rule(state.rows) == 3).all()
 
 
 @pytest.mark.parametrize("name", ["softg", "softg_k"])
@@ -177,11 +178,11 @@ def test_a_method_without_anchors_does_not_look_at_them(name):
 def test_pnet_sl_adds_the_exact_negative_log_likelihood_of_the_label():
     labels = torch.tensor([3, 2, 4])
     method, module, state, batch, streams = prepared("pnet_sl", labels)
-    loss, state, info = method.loss(module, state, batch, Clock(0, 0), streams)
+    loss, info = method.loss(module, state, batch, Clock(0, 0), streams)
     p = module(batch.inputs, method.augmented_anchors(Streams(0)("augment"))).log_p.exp()  # the same draw
     likelihood = torch.stack([p[b][torch.arange(3), rows_of(TASK, y)].prod(-1).sum() for b, y in enumerate(labels)])
     semantic = -likelihood.log().mean().item()
-    assert state == {} and info["loss_semantic"] == pytest.approx(semantic, rel=1e-5)
+    assert not state.tensors() and info["loss_semantic"] == pytest.approx(semantic, rel=1e-5)
     assert loss.item() == pytest.approx(info["loss_proto"] + 2.0 * semantic, rel=1e-5)
     assert info["loss_proto"] > 0 and loss.requires_grad
 
@@ -199,7 +200,7 @@ def test_supervised_is_a_cross_entropy_of_every_concept():
 
 def test_supervised_prototypes_are_soft_pnet_with_the_truth_for_a_target():
     method, module, state, batch, streams = prepared("supervised_prototypes", torch.tensor([3, 2, 4]))
-    loss, _, info = method.loss(module, state, batch, Clock(0, 0), streams)
+    loss, info = method.loss(module, state, batch, Clock(0, 0), streams)
     log_p = module(batch.inputs, method.augmented_anchors(Streams(0)("augment"))).log_p  # the same draw
     expected = nn.functional.nll_loss(log_p.flatten(0, 1), batch.concepts.flatten(), reduction="sum").item() / 3
     assert info["loss_concepts"] == pytest.approx(expected, rel=1e-5) and info["loss_proto"] > 0
@@ -213,9 +214,9 @@ def test_without_population_there_is_one_candidate_and_it_is_the_target(generato
     method, _, state, batch, streams = prepared(
         "softpnet_no_population", torch.full((5,), 3), working_set=20, target="soft"
     )
-    target, state, _ = method.target(state, batch, skewed(5, generator), Clock(0, 0), 1.0, streams("walk"))
-    assert state["rows"].shape == (5, 1, 3)
-    assert torch.equal(target.argmax(-1), state["rows"].squeeze(1)) and ((target == 0) | (target == 1)).all()
+    target, _ = method.target(state, batch, skewed(5, generator), Clock(0, 0), 1.0, streams("walk"))
+    assert state.rows.shape == (5, 1, 3)
+    assert torch.equal(target.argmax(-1), state.rows.squeeze(1).long()) and ((target == 0) | (target == 1)).all()
 
 
 def test_without_projection_single_concepts_are_flipped_where_the_rule_allows():
@@ -254,7 +255,7 @@ def test_without_anchor_the_classifier_s_own_scores_weigh_the_soft_target():
 
 def test_a_head_beside_the_prototypes_scores_the_candidates_and_is_pulled_while_the_episodes_train_the_prototypes():
     method, module, state, batch, streams = prepared("softpnet_head_scoring", torch.tensor([3, 2]))
-    loss, _, info = method.loss(module, state, batch, Clock(4, 0), streams)
+    loss, info = method.loss(module, state, batch, Clock(4, 0), streams)
     head = module.heads["of_concept"]
     log_p = head(module.embed(batch.inputs)[0]).log_softmax(-1)
     expected = kl_to_the_candidates_it_scores(log_p, (3, 2), 0.95**4)
@@ -278,7 +279,7 @@ def test_without_scoring_all_candidates_weigh_the_same_whatever_the_network_says
     method, _, state, batch, streams = prepared("softpnet_no_scoring", torch.tensor([3, 2]))
     log_p = skewed(2, generator)
     for epoch in range(3):
-        target, state, _ = method.target(state, batch, log_p, Clock(epoch, 0), 0.1, streams("walk"))
+        target, _ = method.target(state, batch, log_p, Clock(epoch, 0), 0.1, streams("walk"))
     expected = torch.stack([nn.functional.one_hot(rows_of(TASK, y), 3).double().mean(0) for y in (3, 2)])
     torch.testing.assert_close(target.double(), expected)
 
@@ -288,8 +289,8 @@ def test_without_scoring_draw_and_walk_stay_uniform_whatever_the_network_says(ge
     method, _, state, batch, streams = prepared("softpnet_no_scoring", labels, working_set=1)
     log_p = skewed(4000, generator)
     for epoch in range(5):
-        _, state, _ = method.target(state, batch, log_p, Clock(epoch, 0), 0.1, streams("walk"))
-        found = counts(TASK, state["rows"].squeeze(1), 3)
+        method.target(state, batch, log_p, Clock(epoch, 0), 0.1, streams("walk"))
+        found = counts(TASK, state.rows.squeeze(1), 3)
         assert found.sum() == 4000 and chi_square(found, torch.full((7,), 1 / 7)) < 22.5
 
 

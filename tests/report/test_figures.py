@@ -171,7 +171,7 @@ def test_a_frame_is_the_working_set_of_that_epoch_with_the_weights_of_that_model
     camera, states = film(example, target="soft")
     assert [frame.epoch for frame in camera.frames] == [1, 2, 3]
     for frame, (state, model) in zip(camera.frames, states, strict=True):
-        kept = {tuple(row) for row in state["rows"][example].tolist()}
+        kept = {tuple(row) for row in state.rows[example].tolist()}
         assert {tuple(row) for row in frame.rows.tolist()} == kept and len(frame.rows) == len(kept)
         p = model.predict(EXAMPLES.inputs[example][None]).probabilities[0].double()  # [k, h]
         each = torch.stack([p[0, a] * p[1, b] for a, b in frame.rows.tolist()]) ** (1 / frame.gamma)

@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 
 import softpnet as sp
-from softpnet.report.remarks import remarks
 from softpnet.report.judge import scores
+from softpnet.report.remarks import remarks
 
 SCENE = sp.ConceptSpace(
     *(sp.Group((slot,), 2, name, value_names=[["low", "high"]]) for slot, name in enumerate(("size", "light", "speed")))

@@ -5,10 +5,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+from softpnet import targets as sources
 from softpnet.rules.scoring import scores
-from softpnet.targets.choose import choose_source
-from softpnet.targets.kbest import KBest, most_probable
-from softpnet.targets.source import Query
+from softpnet.targets import kbest
+from softpnet.targets.kbest import most_probable
+from softpnet.targets.source import Query, State
 from softpnet.task.concepts import ConceptSpace, Group
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
@@ -48,9 +49,9 @@ def test_the_pool_holds_the_most_probable_assignments_in_order(problem):
 @given(problems())
 def test_candidates_are_the_best_feasible_rows_of_the_pool(problem):
     task, log_p, labels, pool, kept = problem
-    source = KBest(task, Settings(kbest_pool=pool, working_set=kept))
+    source = kbest.Source(task, Settings(kbest_pool=pool, working_set=kept), torch.Generator())
     query = Query(torch.arange(3), labels, log_p, 0, 1.0)
-    found, _, info = source.candidates({}, query, torch.Generator())
+    found, info = source.candidates(State(), query, torch.Generator())
     every = task.space.all()
     for b in range(3):
         rows = found.rows[b][found.valid[b]]
@@ -70,15 +71,19 @@ def test_a_rare_label_beyond_the_pool_has_no_candidates_instead_of_wrong_ones():
     task = Task(ConceptSpace(slots=4, values=3), lambda c: (c == 2).all(-1).long())  # label 1 has one row of 81
     log_p = torch.tensor([5.0, 0.0, -5.0]).log_softmax(-1).expand(1, 4, 3)
     query = Query(torch.tensor([0]), torch.tensor([1]), log_p, 0, 1.0)
-    few, _, info = KBest(task, Settings(kbest_pool=10, working_set=5)).candidates({}, query, torch.Generator())
+    few, info = kbest.Source(task, Settings(kbest_pool=10, working_set=5), torch.Generator()).candidates(
+        State(), query, torch.Generator()
+    )
     assert not few.valid.any() and info["found"] == 0
-    every, *_ = KBest(task, Settings(kbest_pool=81, working_set=5)).candidates({}, query, torch.Generator())
+    every, _ = kbest.Source(task, Settings(kbest_pool=81, working_set=5), torch.Generator()).candidates(
+        State(), query, torch.Generator()
+    )
     assert every.rows[every.valid].tolist() == [[2, 2, 2, 2]]
 
 
 def test_auto_does_not_warn_of_a_rare_label_that_has_a_complete_list(recwarn):
     task = load("visual_sudoku")
-    choose_source(task, task.settings.override(targets="auto"), torch.Generator()).start(torch.tensor([0, 1]))
+    sources.make(task, task.settings.override(targets="auto"), torch.Generator()).start(torch.tensor([0, 1]))
     assert not recwarn.list
     with pytest.warns(UserWarning, match=r"label 1 \(example ids 1\) was given by none of many random assignments"):
-        choose_source(task, task.settings.override(targets="kbest"), torch.Generator()).start(torch.tensor([0, 1]))
+        sources.make(task, task.settings.override(targets="kbest"), torch.Generator()).start(torch.tensor([0, 1]))

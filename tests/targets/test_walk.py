@@ -2,11 +2,11 @@
 
 import torch
 
-from softpnet.rules.rows import Cache
+from softpnet import targets as sources
 from softpnet.rules.scoring import scores
-from softpnet.targets.cache import CacheWalk, repeated
-from softpnet.targets.choose import choose_source
+from softpnet.targets import cache
 from softpnet.targets.source import Query
+from softpnet.targets.walk import repeated
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.settings import Settings
 from softpnet.task.task import Rows, Task
@@ -25,41 +25,28 @@ def test_repeated_rows_count_once():
 
 
 def test_first_encounter_draws_later_ones_walk(generator):
-    source = CacheWalk(SUMS, Cache.of(SUMS, generator), Settings(working_set=4, draw_factor=1))
+    source = cache.Source(SUMS, Settings(working_set=4, draw_factor=1), generator)
     labels = torch.full((6,), 4)  # 12 rows, so sets of four can move
     state = source.start(labels)
     ids = torch.tensor([1, 4])
-    _, state, info = source.candidates(state, Query(ids, labels[ids], flat(2), 0, 1.0), generator)
-    assert "acceptance" not in info and state["started"].tolist() == [False, True, False, False, True, False]
-    before = state["rows"].clone()
-    later, state, info = source.candidates(state, Query(ids, labels[ids], flat(2), 1, 1.0), generator)
+    _, info = source.candidates(state, Query(ids, labels[ids], flat(2), 0, 1.0), generator)
+    assert "acceptance" not in info and state.started.tolist() == [False, True, False, False, True, False]
+    before = state.rows.clone()
+    later, info = source.candidates(state, Query(ids, labels[ids], flat(2), 1, 1.0), generator)
     assert info["acceptance"] == 1.0  # a flat p accepts every proposal
     assert info["distinct"] == later.valid.sum(1).float().mean()
-    assert (state["rows"][ids] != before[ids]).any(-1).all()
-    assert torch.equal(state["rows"][[0, 2, 3, 5]], before[[0, 2, 3, 5]])  # other ids' sets are untouched
+    assert (state.rows[ids] != before[ids]).any(-1).all()
+    assert torch.equal(state.rows[[0, 2, 3, 5]], before[[0, 2, 3, 5]])  # other ids' sets are untouched
     assert (later.rows.sum(-1) == 4).all()
 
 
-def test_a_step_returns_a_new_state_and_leaves_the_old_one_alone():
-    task = visual_sudoku.task()
-    source = CacheWalk(task, Cache.of(task, torch.Generator().manual_seed(0)), task.settings)
-    labels = torch.tensor([1, 0, 1])
-    old, generator = source.start(labels), torch.Generator().manual_seed(1)
-    for epoch in (0, 2):  # the first draw, then a walk
-        before = {name: value.clone() for name, value in old.items()}
-        _, new, _ = source.candidates(old, Query(torch.arange(3), labels, flat(3, 16, 4), epoch, 1.0), generator)
-        assert all(torch.equal(old[name], before[name]) for name in old)
-        assert not torch.equal(new["rows"], old["rows"])
-        old = new
-
-
 def test_the_refresh_period_says_in_which_epochs_sets_walk(generator):
-    source = CacheWalk(SUMS, Cache.of(SUMS, generator), Settings(working_set=4, draw_factor=1, walk_every=2))
+    source = cache.Source(SUMS, Settings(working_set=4, draw_factor=1, walk_every=2), generator)
     labels = torch.full((2,), 4)
     state = source.start(labels)
     walked = []
     for epoch in range(5):
-        _, state, info = source.candidates(state, Query(torch.arange(2), labels, flat(2), epoch, 1.0), generator)
+        _, info = source.candidates(state, Query(torch.arange(2), labels, flat(2), epoch, 1.0), generator)
         walked.append("acceptance" in info)
     assert walked == [False, False, True, False, True]
 
@@ -68,44 +55,44 @@ def test_several_steps_at_one_encounter_are_the_steps_of_several_encounters():
     walked, log_p = [], torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(7)).log_softmax(-1)
     for encounters, steps in ((6, 1), (2, 3), (1, 6), (1, 1)):
         generator = torch.Generator().manual_seed(3)
-        source = CacheWalk(SUMS, Cache.of(SUMS, generator), Settings(working_set=4, draw_factor=1, walk_steps=steps))
+        source = cache.Source(SUMS, Settings(working_set=4, draw_factor=1, walk_steps=steps), generator)
         labels = torch.full((2,), 4)
         state = source.start(labels)
         for epoch in range(1 + encounters):
-            _, state, _ = source.candidates(state, Query(torch.arange(2), labels, log_p, epoch, 0.5), generator)
-        walked.append(state["rows"])
+            source.candidates(state, Query(torch.arange(2), labels, log_p, epoch, 0.5), generator)
+        walked.append(state.rows)
     assert torch.equal(walked[0], walked[1]) and torch.equal(walked[0], walked[2])
     assert not torch.equal(walked[0], walked[3])
 
 
 def test_a_set_that_holds_the_whole_label_keeps_it(generator):
-    source = CacheWalk(SUMS, Cache.of(SUMS, generator), Settings(working_set=12))
+    source = cache.Source(SUMS, Settings(working_set=12), generator)
     labels = torch.tensor([4, 1])
     state = source.start(labels)
     for epoch in range(4):
-        found, state, _ = source.candidates(state, Query(torch.arange(2), labels, flat(2), epoch, 1.0), generator)
+        found, _ = source.candidates(state, Query(torch.arange(2), labels, flat(2), epoch, 1.0), generator)
         assert found.valid.sum(1).tolist() == [12, 3]
         assert len(found.rows[0].unique(dim=0)) == 12
 
 
 def test_invalid_examples_get_corrupted_candidates_while_their_walk_stays_valid(generator):
     task = load("visual_sudoku")
-    source = CacheWalk(task, Cache.of(task, generator), Settings(working_set=20))
+    source = cache.Source(task, Settings(working_set=20), generator)
     labels = torch.tensor([0, 1, 0, 1])
     state = source.start(labels)
     for epoch in range(3):
         query = Query(torch.arange(4), labels, flat(4, 16, 4), epoch, 1.0)
-        found, state, _ = source.candidates(state, query, generator)
+        found, _ = source.candidates(state, query, generator)
         assert torch.equal(visual_sudoku.label(found.rows), labels[:, None].expand(4, 20))
-        assert (visual_sudoku.label(state["rows"]) == 1).all()
+        assert (visual_sudoku.label(state.rows) == 1).all()
 
 
 def test_auto_lists_complete_labels_and_searches_the_others(generator):
     task = load("visual_sudoku")
-    source = choose_source(task, Settings(targets="auto", working_set=7, kbest_pool=200), generator)
+    source = sources.make(task, Settings(targets="auto", working_set=7, kbest_pool=200), generator)
     labels = torch.tensor([1, 0, 1])
     log_p = torch.randn(3, 16, 4, generator=generator).log_softmax(-1)
-    found, *_ = source.candidates(source.start(labels), Query(torch.arange(3), labels, log_p, 0, 1.0), generator)
+    found, _ = source.candidates(source.start(labels), Query(torch.arange(3), labels, log_p, 0, 1.0), generator)
     assert found.valid.all()
     assert torch.equal(visual_sudoku.label(found.rows), labels[:, None].expand(3, 7))
     boards = visual_sudoku.boards()
@@ -117,7 +104,7 @@ def test_auto_lists_complete_labels_and_searches_the_others(generator):
 def test_auto_does_not_trust_an_incomplete_list(generator):
     few = Rows(torch.tensor([[0, 0, 4 - 1]]), complete=torch.zeros(0, dtype=torch.int64))
     task = Task(SUMS.space, SUMS.rule, rows=lambda g: few)
-    source = choose_source(task, Settings(targets="auto", working_set=50, kbest_pool=64), generator)
+    source = sources.make(task, Settings(targets="auto", working_set=50, kbest_pool=64), generator)
     labels = torch.tensor([3])
-    found, *_ = source.candidates(source.start(labels), Query(torch.tensor([0]), labels, flat(1), 0, 1.0), generator)
+    found, _ = source.candidates(source.start(labels), Query(torch.tensor([0]), labels, flat(1), 0, 1.0), generator)
     assert found.valid.sum() == 10  # all assignments with sum 3, not only the listed one

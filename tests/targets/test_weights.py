@@ -7,9 +7,8 @@ import torch
 
 from softpnet.methods import losses
 from softpnet.rules import scoring
-from softpnet.rules.rows import Cache
+from softpnet.targets import cache
 from softpnet.targets import weights as targets
-from softpnet.targets.cache import CacheWalk
 from softpnet.targets.source import Query
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.settings import Settings
@@ -64,14 +63,14 @@ def test_soft_target_is_the_weighted_share_of_each_value(generator):
 @pytest.mark.parametrize("gamma", [1.0, 0.3, 0.05])
 def test_with_a_full_cache_the_soft_target_is_the_exact_tempered_marginal(generator, gamma):
     task = Task(ConceptSpace(slots=3, values=3), lambda c: c.sum(-1))
-    source = CacheWalk(task, Cache.of(task, generator), Settings(working_set=27))
+    source = cache.Source(task, Settings(working_set=27), generator)
     labels = torch.tensor([0, 1, 2, 3, 4, 6])
     state = source.start(labels)
     log_p = random_log_p(generator, batch=6, k=3, h=3).double()
     everything = task.space.all()
     for epoch in range(3):  # the first draw, and later encounters
         query = Query(torch.arange(6), labels, log_p, epoch, gamma)
-        candidates, state, _ = source.candidates(state, query, generator)
+        candidates, _ = source.candidates(state, query, generator)
         weights = targets.weights(scoring.scores(log_p, candidates.rows), candidates.valid, gamma)
         found = targets.soft_target(candidates.rows, weights, h=3)
         for b, label in enumerate(labels):

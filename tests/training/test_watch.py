@@ -58,7 +58,7 @@ def test_the_model_that_is_seen_is_the_one_that_training_would_end_with():
     seen = []
 
     def look(model, state):
-        seen.append((model.predict(TEST.inputs).probabilities, len(model.history), state["started"].all()))
+        seen.append((model.predict(TEST.inputs).probabilities, len(model.history), state.started.all()))
         return {}
 
     final = fit(watch=look, encoder=small)

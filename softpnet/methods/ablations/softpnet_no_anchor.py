@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from softpnet.methods.classified import GroundedClassifier
+from typing import Any, ClassVar
+
+from softpnet.methods import abduction
 
 
-class Method(GroundedClassifier):
+class Method(abduction.Method):
     """Soft-PNet paper, appendix "Ablation study", Abl-A: the raw network output drives draw, walk and target."""
+
+    fixed: ClassVar[dict[str, Any]] = {}  # candidates and temperatures are Soft-PNet's

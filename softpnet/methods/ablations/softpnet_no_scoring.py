@@ -7,7 +7,7 @@ from torch import Generator, Tensor
 
 from softpnet.methods import softpnet
 from softpnet.methods.base import Batch, Clock
-from softpnet.targets.source import State
+from softpnet.targets.source import Info, State
 
 
 class Method(softpnet.Method):
@@ -19,5 +19,5 @@ class Method(softpnet.Method):
 
     def target(
         self, state: State, batch: Batch, log_p: Tensor, clock: Clock, gamma: float, generator: Generator
-    ) -> tuple[Tensor, State, dict[str, float]]:
+    ) -> tuple[Tensor, Info]:
         return super().target(state, batch, torch.zeros_like(log_p), clock, gamma, generator)
