@@ -51,3 +51,8 @@ def own_class(kind: str, name: str, attribute: str, base: type, known: Collectio
             f"{base.__module__}.{base.__name__}"
         )
     return found
+
+
+def name_of(given: str | type) -> str:
+    """What a run's configuration calls a method or source."""
+    return given.__name__ if isinstance(given, type) else given

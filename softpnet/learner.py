@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from softpnet import methods, tasks
+from softpnet.catalogue import name_of
 from softpnet.errors import InputError
 from softpnet.methods.base import Method
 from softpnet.metrics import concept_metrics, label_metrics
@@ -59,27 +60,34 @@ class Learner:
 
     Args:
         task: what the concepts are and how they give the label.
-        method: how to train; see `softpnet methods`.
+        method: how to train: a name (see `softpnet methods`), a Python file that defines `Method`, or such a class.
         seed: of every random stream.
         encoder: a module from image to vector, a function from the number of channels to one, or a dict of either
             by encoder name; the task's, or else the method's, which is conv4 for most.
         device, precision, threads, processes: where it computes; see `Hardware`.
-        settings: any field of `Settings`, in place of the task's value.
+        settings: any field of `Settings`, in place of the task's value; `targets` may also be a class of your own.
     """
 
     def __init__(
-        self, task: Task, *, method: str = "softpnet", seed: int = 0, encoder: Encoder | None = None, **settings: Any
+        self,
+        task: Task,
+        *,
+        method: str | type[Method] = "softpnet",
+        seed: int = 0,
+        encoder: Encoder | None = None,
+        **settings: Any,
     ) -> None:
         known = {field.name for field in dataclasses.fields(Hardware)}
         self.hardware = Hardware(**{name: settings.pop(name) for name in list(settings) if name in known}).check()
         self.task = task
-        self.method, self.seed, self.encoder = method, checked_seed(seed), encoder
+        self.seed, self.encoder = checked_seed(seed), encoder
         self._method_class = methods.find(method)
+        self.method = name_of(method)
         fixed = self._method_class.fixed
         for name, value in fixed.items():
             if settings.get(name, value) not in (value, getattr(task.settings, name)):
                 raise InputError(
-                    f"{name} is {settings[name]!r}, but method {method!r} is defined with {name} = {value!r}; "
+                    f"{name} is {settings[name]!r}, but method {self.method!r} is defined with {name} = {value!r}; "
                     "leave the setting out or choose another method"
                 )
         self.settings = task.settings.override(**settings | fixed)
@@ -216,15 +224,31 @@ class Learner:
 
     @classmethod
     def load(
-        cls, folder: str | Path, *, task: Task | None = None, encoder: Encoder | None = None, origin: str | None = None
+        cls,
+        folder: str | Path,
+        *,
+        task: Task | None = None,
+        encoder: Encoder | None = None,
+        method: str | type[Method] | None = None,
+        origin: str | None = None,
     ) -> Learner:
-        """Read what `save` or a run wrote. A task that is not built in, or an encoder, must be handed in again:
-        `origin` is the task's file. Nothing that the folder names is ever run."""
+        """Read what `save` or a run wrote. A task or method that is not built in, or an encoder, must be handed in
+        again: `origin` is the task's file. Nothing that the folder names is ever run."""
         refuse_code(Path(folder))
         stored = RunFolder(Path(folder))
         config = runs.read_config(stored)
         task = task or tasks.of_run(config, stored.path, origin)
-        made = {"method": config["method"], "seed": config["seed"], **config["settings"], **config["hardware"]}
+        if method is None and config["method"] not in methods.names():
+            raise InputError(
+                f"the run in {stored.path} was made with a method of your own ({config['method']!r}); name it "
+                "again, since code is never taken from a run folder: --method FILE, or Learner.load(folder, method=...)"
+            )
+        made = {
+            "method": method or config["method"],
+            "seed": config["seed"],
+            **config["settings"],
+            **config["hardware"],
+        }
         try:
             model = cls(task, encoder=encoder, **made)
         except TypeError as error:
@@ -265,7 +289,7 @@ class Learner:
             "origin": self.task.origin,
             "method": self.method,
             "seed": self.seed,
-            "settings": dataclasses.asdict(self.settings),
+            "settings": dataclasses.asdict(self.settings) | {"targets": name_of(self.settings.targets)},
             "hardware": dataclasses.asdict(self.hardware),
             "input_shape": list(self.input_shape or ()),
             "versions": environment.versions(),

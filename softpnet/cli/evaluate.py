@@ -16,6 +16,8 @@ class Evaluate:
     """The run's folder."""
     task: str | None = None
     """The task's file, if it is one of your own: no code is taken from a run folder."""
+    method: str | None = None
+    """The method's file, if it is one of your own."""
 
     def run(self) -> int:
         from softpnet.cli.display import show_metrics
@@ -25,7 +27,7 @@ class Evaluate:
         from softpnet.task.data import make_data
         from softpnet.training.streams import Streams
 
-        model = Learner.load(self.folder, origin=self.task)
+        model = Learner.load(self.folder, origin=self.task, method=self.method)
         data = make_data(model.task, Streams(model.seed))
         metrics = scores(model, data)
         show_metrics(model.task, metrics, self.folder, remarks(model, data, metrics))

@@ -24,6 +24,8 @@ class Predict:
     """Columns of the CSV table that name image files, one per slot."""
     task: str | None = None
     """The task's file, if it is one of your own: no code is taken from a run folder."""
+    method: str | None = None
+    """The method's file, if it is one of your own."""
     resize: bool = False
     """Scale image files to the size that the model was trained on."""
     json: bool = False
@@ -34,7 +36,7 @@ class Predict:
         from softpnet.data.tables import Table
         from softpnet.learner import Learner
 
-        model = Learner.load(self.folder, origin=self.task)
+        model = Learner.load(self.folder, origin=self.task, method=self.method)
         assert model.input_shape is not None
         if self._names_table():
             slots = model.task.space.slots

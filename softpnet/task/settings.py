@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 
 from softpnet.errors import InputError
 
-Source = Literal["cache", "kbest", "auto"]
 Target = Literal["soft", "best"]
 Device = Literal["cpu", "cuda", "mps", "auto"]
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
@@ -47,9 +46,10 @@ class Settings:
     views_delay: int = 0
     """Epochs on clean images before views begin."""
 
-    targets: Source = "cache"
-    """Where candidates come from: the cache and its walk; the exact k best assignments under the
-    network's own factorised distribution; or, per label, the complete list where the task has one, else k best."""
+    targets: str = "cache"
+    """Where targets come from: the cache and its walk ("cache"); the exact k best assignments under the network's own
+    factorised distribution ("kbest"); per label the complete list where the task has one, else k best ("auto"); or a
+    file, in Python also a class, of your own."""
     working_set: int = 20
     """Candidates in an example's working set (K)."""
     draw_factor: int = 10
@@ -119,7 +119,6 @@ class Settings:
         for name in ("learning_rate", "gamma", "gamma_decay", "gamma_floor"):
             value = getattr(self, name)
             _require(name, value, value >= SMALLEST, f"above 0 (from {SMALLEST:g} on)")
-        _require_one_of("targets", self.targets, Source)
         _require_one_of("target", self.target, Target)
         return self
 

@@ -89,9 +89,7 @@ def saved(array):
 def test_an_array_that_cannot_be_read_is_one_sentence(tmp_path, content):
     path = tmp_path / "pixels.npy"
     path.write_bytes(content)
-    with pytest.raises(
-        InputError, match=r"cannot be read as an array of numbers: .*; write it by numpy.save"
-    ):
+    with pytest.raises(InputError, match=r"cannot be read as an array of numbers: .*; write it by numpy.save"):
         read_array(path)
 
 

@@ -44,9 +44,6 @@ class Recorder(Method):
     def module(self, encoders):
         raise AssertionError("not asked by the loop")
 
-    def start(self, labels, streams):
-        return {}
-
     def warm_up(self, module, inputs, streams):
         assert len(inputs) == self.settings.warmup_examples
         self.events.append("warm-up")
@@ -59,7 +56,6 @@ class Recorder(Method):
         scale = float("nan") if (clock.epoch, clock.step) == self.nan_at else 1.0
         return (
             scale * module.weight.square().sum(),
-            state,
             {"always": 1.0, **({"rare": 2.0} if clock.step == 0 else {})},
         )
 
