@@ -14,6 +14,7 @@ from softpnet.cli.table import chosen_rows, show
 from softpnet.experiments.rows import SEEDS
 from softpnet.methods.base import Batch, Clock
 from softpnet.rules.likelihood import label_log_prob
+from softpnet.targets.cache import WorkingSets
 from softpnet.training.streams import Streams
 
 ROOT = Path(__file__).parents[1]
@@ -137,10 +138,10 @@ def test_the_page_says_how_much_truth_the_cache_teaches_a_network_that_reads_wel
         method = methods.find("softpnet")(task, task.settings.override(**settings), [])
         state, taught = method.start(batch.labels, streams), []
         for clock in (Clock(epoch, 0) for epoch in range(20)):
-            target, state, _ = method.target(state, batch, log_p, clock, method.gamma(clock), streams("walk"))
+            target, _ = method.target(state, batch, log_p, clock, method.gamma(clock), streams("walk"))
             right = 100 * target.gather(2, truth[..., None]).mean((1, 2))  # [B]
             taught.append([float(right[batch.labels == label].mean()) for label in (1, 0)])
-            if clock.epoch == 0 and "rows" in state:
+            if clock.epoch == 0 and isinstance(state, WorkingSets):
                 agree = (state.rows == truth[:, None]).sum(-1).amax(1)[batch.labels == 1]  # of the best row
                 assert 13.5 < agree.float().mean() < 14.5 and "about 14 of 18 values" in page
         cells = re.search(rf"^\| {line} \|(.*)\|$", page, flags=re.M).group(1).split("|")
