@@ -4,6 +4,7 @@ user's own, which may stand wherever a name of the list may."""
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.util
 import pkgutil
 import sys
@@ -31,6 +32,7 @@ def own_file(kind: str, name: str, known: Collection[str]) -> ModuleType:
         raise InputError(f"unknown {kind} {name!r}; the {kind}s are {', '.join(known)}, or give a path to a .py file")
     if not path.is_file():
         raise InputError(f"there is no file {name}; give a path to a Python file that defines a {kind}")
+    _see_neighbours(path.resolve().parent)
     spec = importlib.util.spec_from_file_location(f"softpnet_user_{kind.replace(' ', '_')}_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -56,3 +58,23 @@ def own_class(kind: str, name: str, attribute: str, base: type, known: Collectio
 def name_of(given: str | type) -> str:
     """What a run's configuration calls a method or source."""
     return given.__name__ if isinstance(given, type) else given
+
+
+_folders: list[str] = []
+"""Of the users' files that were run, the last one first."""
+
+
+def _see_neighbours(folder: Path) -> None:
+    """From now on the files in this folder can be imported, behind all that is installed.
+
+    A neighbour of the same name that a file of another folder brought gives way.
+    """
+    for file in folder.glob("*.py"):
+        found = getattr(sys.modules.get(file.stem), "__file__", None)
+        if found is not None and str(Path(found).parent) in _folders and Path(found).parent != folder:
+            del sys.modules[file.stem]
+    if str(folder) in _folders or str(folder) not in sys.path:
+        sys.path[:] = [entry for entry in sys.path if entry not in _folders]
+        _folders[:] = [str(folder), *(other for other in _folders if other != str(folder))]
+        sys.path.extend(_folders)
+    importlib.invalidate_caches()  # a neighbour may be younger than the last look into the folder

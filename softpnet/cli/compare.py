@@ -8,11 +8,13 @@ from pathlib import Path
 
 import tyro
 
-from softpnet.cli.options import Options, parse_again, parse_options
+from softpnet.cli.options import Options, Several, flat, parse_again, parse_options
 from softpnet.cli.reproduce import run_and_show
 from softpnet.cli.table import chosen_seeds
 from softpnet.errors import InputError
 from softpnet.task.settings import Settings
+
+COMPARED = ("softpnet", "pnet_sl", "softg_k", "abduction_anchored", "supervised")
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,9 @@ class Compare:
 
     task: tyro.conf.Positional[str]
     """A built-in task (see `softpnet tasks`) or a Python file that defines `task`."""
-    methods: tuple[str, ...] = ("softpnet", "pnet_sl", "softg_k", "abduction_anchored", "supervised")
-    """Which (see `softpnet methods`); `supervised` is the ceiling, and needs the true concepts."""
+    methods: Several = ()
+    """Which (see `softpnet methods`); unless given, softpnet, pnet_sl, softg_k, abduction_anchored and supervised.
+    The last one is the ceiling, and needs the true concepts."""
     seeds: int = 3
     """How many of the ten seeds 0, 128, ..., 1152."""
     jobs: int = 2
@@ -42,9 +45,10 @@ class Compare:
         from softpnet.report.judge import check_same_data
         from softpnet.training.folder import plain_name
 
-        if not self.methods:
+        wanted = flat(self.methods) if self.methods else COMPARED
+        if not wanted:
             raise InputError(f"--methods names none; there are {', '.join(methods.names())}")
-        for method in self.methods:
+        for method in wanted:
             methods.find(method)
         options = parse_options(self.option)
         task = tasks.load(self.task, options)
@@ -54,7 +58,7 @@ class Compare:
             name: value for name, value in dataclasses.asdict(chosen.settings).items() if value != defaults[name]
         }
         # Ours is compared with all that come after it.
-        ordered = sorted(dict.fromkeys(self.methods), key=lambda method: method != OURS)
+        ordered = sorted(dict.fromkeys(wanted), key=lambda method: method != OURS)
         folder = plain_name(task.name)
         rows = [Row(method, method, self.task, method, options, changed, folder=folder) for method in ordered]
         seeds = chosen_seeds(self.seeds)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import tyro
 
@@ -14,6 +16,16 @@ if TYPE_CHECKING:
     from softpnet.task.task import Task
 
 Options = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE"), tyro.conf.UseAppendAction]
+
+T = TypeVar("T")
+
+Several = Annotated[tuple[tuple[str, ...], ...], tyro.conf.UseAppendAction]
+"""`--columns a b` and `--columns a --columns b` are the same."""
+
+
+def flat(given: Iterable[Iterable[T]]) -> tuple[T, ...]:
+    """All that was given for an option of Several, in order."""
+    return tuple(itertools.chain.from_iterable(given))
 
 
 def parse_again(command: Any, task: Task) -> Any:
@@ -27,4 +39,8 @@ def parse_options(given: tuple[str, ...]) -> dict[str, str]:
     for text in given:
         if "=" not in text:
             raise InputError(f"option {text!r} is not of the form NAME=VALUE, as in --option support=train")
+    names = [text.partition("=")[0] for text in given]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"option {name!r} is given {names.count(name)} times, expected once; leave one out")
     return dict(text.split("=", 1) for text in given)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tyro
 
+from softpnet.cli.options import Several, flat
 from softpnet.errors import InputError
 
 
@@ -20,7 +21,7 @@ class Predict:
     images: tyro.conf.Positional[tuple[Path, ...]]
     """Image files, as many per example as the task has slots, example after example; or one .npy array
     [N, n, C, H, W] of float32 in [0, 1]; or one CSV table."""
-    columns: tuple[str, ...] = ()
+    columns: Several = ()
     """Columns of the CSV table that name image files, one per slot."""
     task: str | None = None
     """The task's file, if it is one of your own: no code is taken from a run folder."""
@@ -39,10 +40,10 @@ class Predict:
         model = Learner.load(self.folder, origin=self.task, method=self.method)
         assert model.input_shape is not None
         if self._names_table():
-            slots = model.task.space.slots
-            if len(self.columns) != slots:
-                raise InputError(f"--columns names {list(self.columns)}, expected {slots} columns, one per slot")
-            images = Table(self.images[0]).images(self.columns, model.input_shape, resize=self.resize)
+            slots, columns = model.task.space.slots, flat(self.columns)
+            if len(columns) != slots:
+                raise InputError(f"--columns names {list(columns)}, expected {slots} columns, one per slot")
+            images = Table(self.images[0]).images(columns, model.input_shape, resize=self.resize)
         else:
             images = read_images(self.images, model.task.space.slots, model.input_shape, self.resize)
         found = model.predict(images)
@@ -63,7 +64,7 @@ class Predict:
     def _names_table(self) -> bool:
         """Whether the images are named in a table; raises where a table lacks columns, or columns their table."""
         table = [path.suffix.lower() == ".csv" for path in self.images] == [True]
-        if table != bool(self.columns):
+        if table != bool(flat(self.columns)):
             usage = "expected RUN new.csv --columns left right, in this order"
             if table:
                 raise InputError(f"{self.images[0]} is a table, whose columns of images are not named; {usage}")

@@ -6,10 +6,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from softpnet.cli.options import flat
 from softpnet.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class ResultTable:
     """Folder of the records."""
     form: Form = "terminal"
     """How it is written."""
-    only: tuple[Part, ...] = ()
+    only: Annotated[tuple[tuple[Part, ...], ...], tyro.conf.UseAppendAction] = ()
     """Some of the tables; all unless given."""
     into: Path | None = None
     """A Markdown page to put the tables into, between its two marks."""
@@ -40,7 +41,7 @@ class ResultTable:
 
     def run(self) -> int:
         rows, seeds = chosen_rows(self.what), chosen_seeds(self.seeds)
-        show(rows, seeds, self.records, self.form, self.into, self.only, self.picture)
+        show(rows, seeds, self.records, self.form, self.into, flat(self.only), self.picture)
         return 0
 
 

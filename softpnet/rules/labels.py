@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -12,6 +13,10 @@ from softpnet.task.task import Task
 
 SAMPLED = 100_000
 """So many random assignments stand for all of a space that is too large to list."""
+
+
+SHOWN = 5
+"""So many labels, and examples of each, are named in a message."""
 
 
 def sampled_labels(task: Task) -> Tensor:
@@ -63,8 +68,19 @@ def warn_of_unseen(task: Task, seen: Tensor, labels: Tensor) -> None:
 
 
 def _which(labels: Tensor, missing: Tensor) -> str:
-    """The first missing label and the examples that have it."""
-    label = labels[missing][0]
-    ids = (labels == label).reshape(len(labels), -1).all(1).nonzero().flatten().tolist()
-    shown = ", ".join(map(str, ids[:5])) + (", ..." if len(ids) > 5 else "")
-    return f"label {label.tolist()} (example ids {shown})"
+    """The missing labels, and the examples that have them; in the singular."""
+    distinct, ids = unique_labels(labels[missing])
+    examples = missing.nonzero().flatten()
+    named = [_named(label, examples[ids == i].tolist()) for i, label in enumerate(distinct[:SHOWN].tolist())]
+    if len(distinct) == 1:
+        return f"label {named[0]}"
+    more = f" and {len(distinct) - SHOWN:,} more" if len(distinct) > SHOWN else ""
+    many = f"{len(distinct):,} labels of {len(examples):,} of {len(labels):,} examples"
+    return f"each of {many}, {', '.join(named)}{more},"
+
+
+def _named(label: Any, ids: list[int]) -> str:
+    """A label and the examples that have it."""
+    if len(ids) <= SHOWN:
+        return f"{label} (example ids {', '.join(map(str, ids))})"
+    return f"{label} ({len(ids):,} times; example ids {', '.join(map(str, ids[:SHOWN]))}, ...)"

@@ -5,24 +5,51 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Mapping
+from inspect import Parameter
 from types import UnionType
 from typing import Any
 
-from softpnet.errors import InputError
+from softpnet.errors import InputError, TaskError
+from softpnet.task.settings import whole_number
+
+MOST = 10_000_000
+"""A built-in task makes no more examples or rows than this: they would fill any memory."""
 
 
 def typed_options(name: str, make: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Options as given, checked and, where they are text from the command line, turned into the declared type."""
-    hints = typing.get_type_hints(make)
-    parameters = inspect.signature(make).parameters
-    valid = list(parameters)
+    parameters = _parameters(name, make)
     result = {}
     for key, value in given.items():
-        if key not in valid:
-            known = f"its options are {', '.join(valid)}" if valid else "it has none"
+        if key not in parameters:
+            known = f"its options are {', '.join(parameters)}" if parameters else "it has none"
             raise InputError(f"task {name} has no option {key!r}; {known}")
-        result[key] = _convert(name, key, value, hints.get(key, type(parameters[key].default)))
+        declared = parameters[key].annotation
+        hint = type(parameters[key].default) if declared is Parameter.empty else declared
+        result[key] = _convert(name, key, value, hint)
+    for key, parameter in parameters.items():
+        if parameter.default is Parameter.empty and key not in given:
+            raise InputError(f"task {name} needs a value for {key!r}; add --option {key}=..., or give it a default")
     return result
+
+
+def check_count(name: str, value: Any, least: int = 1) -> None:
+    """An option of a built-in task that says how many must be a whole number that can be."""
+    if not least <= whole_number(f"option {name}", value) <= MOST:
+        raise InputError(f"option {name} is {value}, expected {least} to {MOST:,}")
+
+
+def _parameters(name: str, make: Any) -> dict[str, Parameter]:
+    """What can be given by name, with annotations that were written as text evaluated."""
+    try:
+        found = inspect.signature(make, eval_str=True).parameters
+    except Exception as error:  # an annotation may be any expression
+        raise TaskError(
+            f"the parameters of `task` in {name} cannot be read: {type(error).__name__}: {error}; import what their "
+            "annotations name, or leave the annotations out"
+        ) from error
+    several = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    return {key: parameter for key, parameter in found.items() if parameter.kind not in several}
 
 
 def _convert(name: str, key: str, value: Any, hint: Any) -> Any:

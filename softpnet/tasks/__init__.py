@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib
-import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -67,12 +66,6 @@ def _source(name: str) -> dict[str, str]:
 
 
 def _make(name: str, make: Any, options: Mapping[str, Any]) -> Any:
-    for parameter in inspect.signature(make).parameters.values():
-        if parameter.default is parameter.empty and parameter.name not in options:
-            raise InputError(
-                f"task {name} needs a value for {parameter.name!r}; add --option {parameter.name}=..., "
-                "or give it a default"
-            )
     try:
         return make(**options)
     except SoftPNetError:

@@ -16,6 +16,7 @@ from softpnet.errors import InputError
 from softpnet.rules.moves import change_one, switch_one
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Anchors, Data, Examples
+from softpnet.task.options import check_count
 from softpnet.task.settings import Settings
 from softpnet.task.task import Corruption, Rows, Task
 
@@ -138,6 +139,8 @@ def task(
         cached: rows of the cache per label.
         split: "validation" judges on other scenes than the test set, for choosing settings.
     """
+    for name, value in {"train": train, "test": test, "cached": cached}.items():
+        check_count(name, value)
 
     def rows(generator: Generator) -> Rows:
         both = torch.cat([sample(cached, wanted, generator) for wanted in (0, 1)])

@@ -12,6 +12,7 @@ from softpnet.data.digits import Digits, pools
 from softpnet.errors import InputError
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Anchors, Data, Examples
+from softpnet.task.options import check_count
 from softpnet.task.settings import Settings
 from softpnet.task.task import Rows, Task
 
@@ -50,7 +51,8 @@ def task(
         train: training examples, a multiple of 16.
         mnist: a folder with MNIST's four files.
     """
-    if train < len(SUPPORT) or train % len(SUPPORT):
+    check_count("train", train, least=len(SUPPORT))
+    if train % len(SUPPORT):
         raise InputError(
             f"option train is {train}, expected a multiple of the {len(SUPPORT)} pairs of the training set"
         )

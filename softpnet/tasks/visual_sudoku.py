@@ -14,6 +14,7 @@ from softpnet.data.digits import Digits, pools
 from softpnet.rules.moves import drop_and_complete
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Anchors, Data, Examples
+from softpnet.task.options import check_count
 from softpnet.task.settings import Settings
 from softpnet.task.task import Corruption, Rows, Task
 
@@ -83,6 +84,7 @@ def task(
         train: training boards, half of them valid.
         mnist: a folder with MNIST's four files.
     """
+    check_count("train", train, least=2)  # a valid board and one that is not
 
     def rows(generator: Generator) -> Rows:
         return Rows(boards(), complete=torch.tensor([1]))

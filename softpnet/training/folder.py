@@ -175,4 +175,4 @@ def last_run_folder(parent: Path, name: str) -> Path:
 
 def plain_name(name: str) -> str:
     """The name as one folder's, whatever a task is called."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-100:]
+    return re.sub(r"^\.", "_", re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[-100:])  # no hidden folder, nor one above

@@ -9,7 +9,7 @@ import pytest
 from softpnet.errors import InputError, StorageError
 from softpnet.storage import digest, read_plain, write_whole
 from softpnet.training import folder as folders
-from softpnet.training.folder import MANIFEST, RunFolder, free_run_folder, last_run_folder
+from softpnet.training.folder import MANIFEST, RunFolder, free_run_folder, last_run_folder, plain_name
 from softpnet.training.lock import LOCK, hold
 
 
@@ -177,3 +177,8 @@ def test_the_last_folder_of_a_name_is_the_newest_of_its_numbers(tmp_path):
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (at, at))
     assert last_run_folder(tmp_path, "run") == tmp_path / "run-2"
+
+
+@pytest.mark.parametrize("name, folder", [("..", "_."), (".", "_"), (".a", "_a"), ("a/b", "a_b"), ("2 bars", "2_bars")])
+def test_a_folder_named_after_a_task_is_a_plain_one(name, folder):
+    assert plain_name(name) == folder

@@ -1,0 +1,122 @@
+"""Tasks are found by name or in a user's file, with its neighbours; their options are read by what they declare."""
+
+import sys
+
+import pytest
+
+from softpnet import InputError, TaskError, catalogue, tasks
+from softpnet.task.options import MOST
+
+RULE = """
+import softpnet
+space = softpnet.ConceptSpace(slots=2, values=3)
+def make(name="sums"):
+    return softpnet.Task(space, lambda c: c.sum(-1), name=name)
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a user's file; afterwards, what loading tasks added to Python's own lists is taken back."""
+    path, folders = sys.path[:], catalogue._folders[:]
+
+    def made(text, name="mine.py"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        return str(file)
+
+    yield made
+    sys.path[:], catalogue._folders[:] = path, folders
+    for name in [name for name in sys.modules if name.startswith(("softpnet_test_", "softpnet_user_task_"))]:
+        del sys.modules[name]
+
+
+NUMBERS = {"mnist_evenodd": ["train"], "visual_sudoku": ["train"], "kand_logic": ["train", "test", "cached"]}
+
+
+@pytest.mark.parametrize("name, option", [(name, option) for name, options in NUMBERS.items() for option in options])
+@pytest.mark.parametrize("value", ["-5", "0", str(MOST + 1), str(10**30)])
+def test_a_count_that_cannot_be_is_refused_by_the_task(name, option, value):
+    with pytest.raises(InputError, match=rf"option {option} is {value}, expected \d+ to 10,000,000"):
+        tasks.load(name, {option: value})
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_count_that_is_no_whole_number_is_refused_by_the_task(name):
+    with pytest.raises(InputError, match=r"option train is 20\.5, expected a whole number"):
+        tasks.load(name, {"train": 20.5})
+
+
+def test_every_number_among_the_options_of_built_in_tasks_is_tried_here():
+    """A new option that counts something must be checked too."""
+    import inspect
+
+    for name in tasks.names():
+        parameters = inspect.signature(tasks._module(name).task, eval_str=True).parameters.values()
+        assert [each.name for each in parameters if each.annotation is int] == NUMBERS[name]
+
+
+def test_an_annotation_that_names_nothing_is_one_sentence(write):
+    file = write(RULE + "def task(a: 'Nope' = 1): return make()")
+    with pytest.raises(
+        TaskError, match=r"parameters of `task` in .* cannot be read: NameError: name 'Nope' is not def"
+    ):
+        tasks.load(file)
+
+
+@pytest.mark.parametrize(
+    "task, options, name",
+    [
+        ("def task(**more): return make()", {}, "sums"),
+        ("def task(*more, size: int = 1): return make(f'sums {size + 1}')", {"size": "2"}, "sums 3"),
+        ("def task(size: 'int' = 1): return make(f'sums {size + 1}')", {"size": "2"}, "sums 3"),
+        ("def task(size=1): return make(f'sums {size + 1}')", {"size": "2"}, "sums 3"),
+        ("import functools; task = functools.partial(make, name='part')", {}, "part"),
+        (
+            "class Maker:\n    def __call__(self, size: int = 1): return make(str(size + 1))\ntask = Maker()",
+            {"size": "2"},
+            "3",
+        ),
+    ],
+)
+def test_a_task_is_made_by_any_callable(write, task, options, name):
+    assert tasks.load(write(RULE + task), options).name == name
+
+
+def test_what_has_no_parameters_to_be_read_is_one_sentence(write):
+    with pytest.raises(TaskError, match=r"parameters of `task` in .* cannot be read"):
+        tasks.load(write("task = dict"))
+
+
+def test_a_task_imports_the_files_beside_it_at_once_and_later_on(write, monkeypatch, tmp_path):
+    write("WIDTH = 3", "softpnet_test_neighbour.py")
+    write("def called(c): return c.sum(-1)", "softpnet_test_late.py")
+    text = (
+        RULE.replace("values=3", "values=softpnet_test_neighbour.WIDTH")
+        + """
+def rule(c):
+    import softpnet_test_late
+    return softpnet_test_late.called(c)
+task = softpnet.Task(space, rule)
+"""
+    )
+    file = write("import softpnet_test_neighbour" + text)
+    monkeypatch.chdir("/")
+    task = tasks.load(file)
+    assert task.space.sizes == (3, 3)
+    assert task.rule(task.space.all()).tolist() == task.space.all().sum(-1).tolist()
+
+
+def test_each_task_gets_its_own_neighbour(write):
+    for folder, name in (("one", "first"), ("two", "second"), ("one", "first")):
+        write(f"NAME = '{name}'", f"{folder}/softpnet_test_helper.py")
+        file = write(RULE + "import softpnet_test_helper as h; task = make(h.NAME)", f"{folder}/mine.py")
+        assert tasks.load(file).name == name
+
+
+def test_a_neighbour_takes_the_place_of_nothing_that_is_installed(write):
+    write("raise RuntimeError", "colorsys.py")
+    sys.modules.pop("colorsys", None)
+    file = write(RULE + "import colorsys; task = make(colorsys.rgb_to_hsv.__name__)")
+    assert tasks.load(file).name == "rgb_to_hsv"
