@@ -725,6 +725,7 @@ def test_predict_reads_the_images_that_a_table_names(trained, softpnet_here, hom
     (tmp_path / "pairs.csv").write_text(f"right,left\n{pngs[1]},{pngs[0]}\n{pngs[2]},{pngs[2]}\n")
     given = ("predict", "run", "--task", "my_rule.py", "--json")
     from_table = softpnet_here(*given, tmp_path / "pairs.csv", "--columns", "left", "right")
+    assert from_table == softpnet_here(*given, tmp_path / "pairs.csv", "--columns", "left", "--columns", "right")
     assert from_table == softpnet_here(*given, *pngs[:2], pngs[2], pngs[2]) and from_table[0] == 0
     code, _, error = softpnet_here(*given, tmp_path / "pairs.csv")
     assert_one_sentence(code, error, "pairs.csv is a table", "not named; expected RUN new.csv --columns left")
