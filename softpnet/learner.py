@@ -36,7 +36,7 @@ from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.interrupt import graceful_stop
 from softpnet.training.loop import Progress, Training
 from softpnet.training.model_file import StoredModel, put_weights, read_model, write_model
-from softpnet.training.processes import launched
+from softpnet.training.processes import launched, to_run
 from softpnet.training.streams import Streams, borrowed_global_generator
 from softpnet.training.threads import limited_threads
 
@@ -142,7 +142,7 @@ class Learner:
             encoders = make_encoders(self.task.space, self._encoder(), self.input_shape)
         fabric = launched(self.hardware, self._method_class.idle_parts)
         self.is_main_process = fabric.is_global_zero
-        method = self._method_class(self.task, self.settings, [a.to(fabric.device) for a in self.anchors])
+        method = self._method_class(self.task, self.settings, [to_run(fabric, a) for a in self.anchors])
         self.module = None
         with borrowed_global_generator(streams("init")):
             module = method.module(encoders)
@@ -318,6 +318,5 @@ class Learner:
 
 def _finished(method: Method, module: Reader) -> Reader:
     """The module, ready for inference."""
-    module.eval().float()
-    method.finish(module)
-    return module.cpu()
+    method.finish(module.eval())
+    return module.float().cpu()

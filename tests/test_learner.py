@@ -592,3 +592,18 @@ def test_every_precision_of_the_cpu_trains_to_a_usable_model(precision):
     found = model.fit(inputs, torch.arange(8) % 3, anchors).predict(inputs)
     torch.testing.assert_close(found.probabilities.sum(-1), torch.ones(8, 2))
     assert model.prototypes()[0].dtype == torch.float32
+
+
+@pytest.mark.parametrize("precision, dtype", [("32-true", torch.float32), ("64-true", torch.float64)])
+@pytest.mark.parametrize("method", ["softpnet", "softpnet_no_anchor"])
+def test_views_log_p_and_losses_are_in_the_run_s_precision(precision, dtype, method, generator, monkeypatch):
+    seen = []
+    for place, name in ((nn.functional, "grid_sample"), (torch, "log_softmax"), (torch.Tensor, "backward")):
+        plain = getattr(place, name)
+        monkeypatch.setattr(place, name, lambda x, *a, f=plain, **k: (seen.append(x.dtype), f(x, *a, **k))[1])
+    task = Task(ConceptSpace(slots=2, values=2), lambda c: c.sum(-1))
+    anchors = Anchors(torch.rand(2, 1, 16, 16, generator=generator), torch.arange(2))
+    inputs = torch.rand(8, 2, 1, 16, 16, generator=generator)
+    settings = {"epochs": 1, "warmup_steps": 1, "episodes": 2, "views": True}
+    Learner(task, method=method, precision=precision, **settings).fit(inputs, torch.arange(8) % 3, anchors)
+    assert len(seen) >= 3 and set(seen) == {dtype}

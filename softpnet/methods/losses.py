@@ -6,6 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from softpnet.networks.prototypes import squared_distances
+from softpnet.networks.reader import at_least_single
 
 
 def kl(target: Tensor, log_p: Tensor) -> Tensor:
@@ -42,4 +43,4 @@ def anchor_cross_entropy(log_q: Tensor) -> Tensor:
 
 def prototypical(embedded: list[Tensor], episodes: int, generator: Generator) -> Tensor:
     """Mean over groups of the episodic loss of the embedded anchors, each `[A, P, D]`."""
-    return torch.stack([episodic(each.float(), episodes, generator) for each in embedded]).mean()
+    return torch.stack([episodic(at_least_single(each), episodes, generator) for each in embedded]).mean()

@@ -18,14 +18,14 @@ def augment(images: Tensor, background: float, generator: Generator) -> Tensor:
     """A fresh random view of every image `[..., C, H, W]`, same shape."""
     flat = images.flatten(0, -4)  # [M, C, H, W]
     height, width = flat.shape[2:]
-    maps = random_maps(len(flat), generator, width / height).to(flat.device)
+    maps = random_maps(len(flat), generator, width / height, flat.dtype).to(flat.device)
     grid = functional.affine_grid(maps, list(flat.shape), align_corners=False)  # [M, H, W, 2]
     # grid_sample pads with zeros; shifting by the background makes it pad with that instead
     views = functional.grid_sample(flat - background, grid, align_corners=False) + background
     return views.view(images.shape)
 
 
-def random_maps(count: int, generator: Generator, aspect: float = 1.0) -> Tensor:
+def random_maps(count: int, generator: Generator, aspect: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
     """Maps from output to input coordinates, `[M, 2, 3]`, in units where the image spans -1 .. 1 on both axes.
 
     The image is moved first, then rotated and scaled about its centre, then sheared along x. Angles are those of the
@@ -33,7 +33,8 @@ def random_maps(count: int, generator: Generator, aspect: float = 1.0) -> Tensor
     """
 
     def uniform(low: float, high: float) -> Tensor:
-        return low + (high - low) * torch.rand(count, generator=generator)
+        # the same draws in every precision
+        return low + (high - low) * torch.rand(count, generator=generator, dtype=torch.float32).to(dtype)
 
     angle, shear = uniform(-ROTATION, ROTATION), uniform(-SHEAR, SHEAR)
     zoom = 1 / uniform(*SCALE)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from softpnet.networks.reader import Reader, module_key
+from softpnet.networks.reader import Reader, at_least_single, module_key
 from softpnet.task.concepts import ConceptSpace
 
 
@@ -32,7 +32,7 @@ class LinearHeads(nn.ModuleDict):
     def primitives(self, embedded: Sequence[Tensor]) -> list[Tensor]:
         """Log-probabilities of each group's primitives: embeddings `[..., D]` per group -> `[..., P]`."""
         heads = [self[module_key(group.name)] for group in self.space.groups]
-        return [torch.log_softmax(head(e).float(), dim=-1) for head, e in zip(heads, embedded, strict=True)]
+        return [torch.log_softmax(at_least_single(head(e)), dim=-1) for head, e in zip(heads, embedded, strict=True)]
 
     def log_p(self, slots: Sequence[Tensor]) -> Tensor:
         """log p `[B, k, h]` from the embedded slots `[B, n_g, D]` of each group."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from softpnet.networks.reader import Reader, module_key
+from softpnet.networks.reader import Reader, at_least_single, module_key
 from softpnet.task.concepts import ConceptSpace
 
 
@@ -61,8 +61,8 @@ class PrototypeNetwork(Reader):
     def _log_p(self, slots: Sequence[Tensor], centres: Sequence[Tensor]) -> Tensor:
         # Differences of squares need full precision, also where the encoder runs in a mixed one.
         with torch.autocast(slots[0].device.type, enabled=False):
-            joints = [
-                torch.log_softmax(-squared_distances(slot.float(), centre.float()), dim=-1)  # [B, n_g, P]
+            joints = [  # [B, n_g, P] each
+                torch.log_softmax(-squared_distances(at_least_single(slot), at_least_single(centre)), dim=-1)
                 for slot, centre in zip(slots, centres, strict=True)
             ]
             return self.space.log_p(joints)

@@ -16,6 +16,11 @@ def module_key(name: str) -> str:
     return f"of_{name}"
 
 
+def at_least_single(x: Tensor) -> Tensor:
+    """x in single precision where it is in half of it; double precision stays double."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
 class Reader(nn.Module):
     """Encoders, by name; how their embeddings become log p is a subclass's matter."""
 

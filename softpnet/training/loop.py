@@ -15,6 +15,7 @@ from softpnet.errors import TrainingError
 from softpnet.methods.base import Batch, Clock, Method
 from softpnet.methods.schedules import halving
 from softpnet.task.settings import Settings
+from softpnet.training.processes import to_run
 from softpnet.training.streams import Streams
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Training:
             yield done
 
     def _inputs(self, ids: Tensor) -> Tensor:
-        return self.inputs[ids].to(self.fabric.device)
+        return to_run(self.fabric, self.inputs[ids])
 
     def _update(self, loss: Tensor, where: str) -> None:
         if not loss.requires_grad:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
 
 from softpnet.errors import InputError
-from softpnet.task.settings import Hardware
+from softpnet.task.settings import Hardware, Precision
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+DOUBLE: Precision = "64-true"
 
 
 def launched(hardware: Hardware, idle_parts: bool = False) -> Fabric:
@@ -17,16 +22,31 @@ def launched(hardware: Hardware, idle_parts: bool = False) -> Fabric:
     Where a step may leave parts of the network idle, the processes have to look for those before they share gradients.
     """
     from lightning_fabric import Fabric
+    from lightning_fabric.plugins import DoublePrecision
 
+    class Double(DoublePrecision):
+        """Fabric's own hands what the network returns on in single precision, losses and all."""
+
+        def convert_output(self, data: Any) -> Any:
+            return data
+
+    double = hardware.precision == DOUBLE
     shared = "ddp_find_unused_parameters_true" if idle_parts else "ddp"
     try:
         fabric = Fabric(
             accelerator=hardware.device,
             devices=hardware.processes,
-            precision=hardware.precision,
+            precision=None if double else hardware.precision,
+            plugins=[Double()] if double else [],
             strategy="auto" if hardware.processes == 1 else shared,
         )
     except Exception as error:
         raise InputError(f"device {hardware.device!r} is not available here: {error}; use cpu or auto") from error
     fabric.launch()
     return fabric
+
+
+def to_run(fabric: Fabric, images: Tensor) -> Tensor:
+    """Images on the run's device, in double precision where it computes in that."""
+    double = fabric.strategy.precision.precision == DOUBLE
+    return images.to(fabric.device, torch.float64 if double else images.dtype)

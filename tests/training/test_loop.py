@@ -4,9 +4,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from lightning_fabric.plugins import Precision
 
 from softpnet.errors import TrainingError
 from softpnet.methods.base import Method
@@ -19,6 +21,7 @@ class OneProcess:
     """What the loop asks of a fabric, for one of several processes."""
 
     device = torch.device("cpu")
+    strategy = SimpleNamespace(precision=Precision())
 
     def __init__(self, rank=0, processes=1):
         self.global_rank, self.world_size = rank, processes
