@@ -63,7 +63,7 @@ NOISE = torch.rand(IMAGES.shape, generator=torch.Generator().manual_seed(1))
 
 def adding(**changes):
     return Task(
-        **{"space": ConceptSpace(slots=2, values=3), "label": add, "name": "adding", "settings": QUICK} | changes
+        **{"space": ConceptSpace(slots=2, values=3), "rule": add, "name": "adding", "settings": QUICK} | changes
     )
 
 
@@ -143,12 +143,12 @@ def test_prediction_in_parts_gives_what_one_pass_gives(monkeypatch):
     torch.testing.assert_close(parts.probabilities, whole.probabilities)
 
 
-@pytest.mark.parametrize("candidates", ["cache", "kbest", "auto"])
-def test_label_vectors_work_through_fit_and_score(candidates):
+@pytest.mark.parametrize("targets", ["cache", "kbest", "auto"])
+def test_label_vectors_work_through_fit_and_score(targets):
     def rule(c):
         return torch.stack([c.sum(-1), (c[..., 0] == c[..., 1]).long()], dim=-1)
 
-    model = Learner(adding(rule=rule), encoder=Small, targets=candidates, epochs=5, learning_rate=0.01)
+    model = Learner(adding(rule=rule), encoder=Small, targets=targets, epochs=5, learning_rate=0.01)
     model.fit(IMAGES, rule(CONCEPTS), ANCHORS)
     found = model.predict(NOISE)
     assert found.labels.shape == (16, 2) and torch.equal(found.labels, rule(found.concepts))
@@ -299,11 +299,11 @@ def test_the_global_random_generators_are_untouched_by_fit(dropout):
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
-@pytest.mark.parametrize("candidates", ["cache", "kbest", "auto"])
-def test_the_same_seed_gives_the_same_weights_bit_for_bit_whatever_was_drawn_before(candidates, dropout):
+@pytest.mark.parametrize("targets", ["cache", "kbest", "auto"])
+def test_the_same_seed_gives_the_same_weights_bit_for_bit_whatever_was_drawn_before(targets, dropout):
     settings = {
         "seed": 3,
-        "candidates": candidates,
+        "targets": targets,
         "encoder": lambda channels: Small(channels, dropout=dropout),
     }
     first = weights(fitted(**settings))
@@ -579,7 +579,7 @@ def test_fit_works_outside_the_main_thread():
     thread = threading.Thread(target=lambda: models.append(fitted()))
     thread.start()
     thread.join()
-    assert models and models[0].epochs
+    assert models and models[0].history
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "64-true"])
