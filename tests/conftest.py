@@ -1,10 +1,13 @@
 """Shared by all tests: one thread, so that timings and bits do not depend on the machine's load."""
 
 import os
+import signal
+import sys
 
 import pytest
 import torch
 
+from softpnet.cli.main import main
 from softpnet.training.folder import RunFolder
 
 os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
@@ -30,3 +33,27 @@ def list_again():
             run.write(name, (folder / name).read_bytes())
 
     return forge
+
+
+@pytest.fixture
+def softpnet_here(monkeypatch, capfd):
+    """Run `softpnet ...` in this process, which has torch already: exit code, stdout, stderr.
+
+    An exception that the command line does not turn into an exit fails the test. Signals are then as before.
+    """
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["softpnet", *map(str, arguments)])
+        capfd.readouterr()
+        try:
+            with pytest.raises(SystemExit) as left:
+                main()
+        except KeyboardInterrupt:
+            # Let through, it would end the whole test run.
+            pytest.fail("KeyboardInterrupt left the command line")
+        return (left.value.code or 0, *capfd.readouterr())
+
+    yield run
+    for number, handler in handlers.items():
+        signal.signal(number, handler)

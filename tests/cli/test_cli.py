@@ -23,7 +23,6 @@ from PIL import Image
 from softpnet import Learner, Settings, methods, tasks
 from softpnet.checks.check_task import CHECKS
 from softpnet.cli.display import show_metrics
-from softpnet.cli.main import main
 from softpnet.report import remarks
 
 RULE = '''
@@ -97,30 +96,6 @@ def assert_one_sentence(code, error, *parts):
     assert error.startswith("softpnet: ") and error.endswith("\n") and error.count("\n") == 1, error
     assert "Traceback" not in error
     assert re.search(".*".join(map(re.escape, parts)), error), error
-
-
-@pytest.fixture
-def softpnet_here(monkeypatch, capfd):
-    """Run `softpnet ...` in this process, which has torch already: exit code, stdout, stderr.
-
-    An exception that the command line does not turn into an exit fails the test. Signals are then as before.
-    """
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["softpnet", *map(str, arguments)])
-        capfd.readouterr()
-        try:
-            with pytest.raises(SystemExit) as left:
-                main()
-        except KeyboardInterrupt:
-            # Let through, it would end the whole test run.
-            pytest.fail("KeyboardInterrupt left the command line")
-        return (left.value.code or 0, *capfd.readouterr())
-
-    yield run
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="module")
