@@ -14,12 +14,12 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from bench import encoder, growth, memory, options, peers, step, tables, timing, versus_plain
+from bench import encoder, growth, memory, options, peers, state, step, tables, timing, versus_plain
 from softpnet.report.pages import write_into
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.environment import versions
 
-PARTS = ("encoder", "step", "plain", "memory", "growth", "options", "peers")
+PARTS = ("encoder", "step", "plain", "memory", "state", "growth", "options", "peers")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Bench:
     """Measure speed as ratios within this run."""
 
     parts: tyro.conf.Positional[
-        tuple[Literal["encoder", "step", "plain", "memory", "growth", "options", "peers"], ...]
+        tuple[Literal["encoder", "step", "plain", "memory", "state", "growth", "options", "peers"], ...]
     ] = ()
     """What to measure; all unless given."""
     out: Path = Path("bench.json")
@@ -45,6 +45,7 @@ class Bench:
             "step": step.measure,
             "plain": versus_plain.measure,
             "memory": memory.measure,
+            "state": state.measure,
             "growth": growth.measure,
             "options": options.measure,
             "peers": peers.measure,

@@ -143,11 +143,15 @@ def read_json(path: Path) -> Any:
 
 
 def to_safetensors(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> bytes:
-    import torch
     from safetensors.torch import save
 
-    # Cloned, because tensors that share memory, as tied weights do, are refused.
-    whole = {name: t.detach().cpu().clone(memory_format=torch.contiguous_format) for name, t in tensors.items()}
+    whole: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        plain = tensor.detach().cpu().contiguous()
+        # Tensors that share memory, as tied weights do, are refused; all others need no copy, since they may be large.
+        whole[name] = plain.clone() if plain.untyped_storage().data_ptr() in seen else plain
+        seen.add(plain.untyped_storage().data_ptr())
     return save(whole, dict(notes))
 
 
