@@ -1,5 +1,6 @@
 """The figures: what is in them is what was learned, seen and weighed, and the same inputs give the same bytes."""
 
+import copy
 import math
 from pathlib import Path
 from xml.etree import ElementTree
@@ -159,7 +160,7 @@ def film(example=0, task=None, **settings):
     camera, states = filmstrip.Camera(task, EXAMPLES, example), []
 
     def watch(model, state):
-        states.append(({name: value.clone() for name, value in state.items()}, model))
+        states.append((copy.deepcopy(state), model))
         return camera.look(model, state)
 
     Learner(task, encoder=flat, threads=1, **settings).fit(EXAMPLES.inputs, EXAMPLES.labels, DATA.anchors, watch=watch)

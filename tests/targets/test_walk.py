@@ -1,5 +1,6 @@
 """Working sets: who walks, when, and what counts."""
 
+import pytest
 import torch
 
 from softpnet import targets as sources

@@ -47,7 +47,7 @@ def test_training_goes_through_the_same_bits_when_it_is_watched(method):
     plain, watched = fit(method=method), fit(method=method, watch=scored)
     one, other = plain.module.state_dict(), watched.module.state_dict()
     assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
-    for before, after in zip(without_seconds(plain.epochs), without_seconds(watched.epochs), strict=True):
+    for before, after in zip(without_seconds(plain.history), without_seconds(watched.history), strict=True):
         assert before.items() < after.items() and {"concept_accuracy", "label_accuracy", "gap"} <= set(after)
 
 
