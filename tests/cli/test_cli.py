@@ -352,7 +352,7 @@ def test_an_unknown_option_lists_the_valid_ones(helps):
 def test_a_value_that_an_option_cannot_take_is_refused_with_what_it_can(arguments, expected):
     done = softpnet("train", "kand_logic", *arguments)
     assert done.returncode == 2 and "Traceback" not in done.stderr
-    assert arguments[0] in done.stderr and expected in done.stderr
+    assert arguments[1] in done.stderr and expected in done.stderr
 
 
 def test_values_out_of_range_are_one_sentence(softpnet_here, home):
