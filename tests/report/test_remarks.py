@@ -19,7 +19,7 @@ class Reads(sp.Learner):
 
     def __init__(self, task, seen):
         super().__init__(task)
-        self.seen, self.module = seen, torch.nn.Identity()
+        self.seen, self.module, self.input_shape = seen, torch.nn.Identity(), torch.Size((1, 1, 1))
 
     def predict(self, images):
         return sp.Prediction(self.seen, self.task.rule(self.seen), torch.empty(0))
