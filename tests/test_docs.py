@@ -9,12 +9,13 @@ import torch
 from PIL import Image
 
 import softpnet
-from softpnet import methods, tasks
+from softpnet import Learner, methods, targets, tasks
 from softpnet.cli.table import chosen_rows, show
 from softpnet.experiments.rows import SEEDS
 from softpnet.methods.base import Batch, Clock
 from softpnet.rules.likelihood import label_log_prob
 from softpnet.targets.cache import WorkingSets
+from softpnet.targets.source import Query
 from softpnet.training.streams import Streams
 
 ROOT = Path(__file__).parents[1]
@@ -156,7 +157,26 @@ def test_the_page_of_public_names_is_that_of_the_docstrings_and_has_them_all():
     assert set(softpnet.__all__) <= {name for part in made["PARTS"].values() for name in part}
 
 
+def test_the_three_files_of_contributing_train_and_their_targets_are_exact(tmp_path):
+    paths = [tmp_path / f"my_{name}.py" for name in ("task", "method", "source")]
+    for path, block in zip(paths, python_blocks("CONTRIBUTING.md"), strict=True):
+        path.write_text(block)
+        assert len(block.splitlines()) <= 22, path
+    file, method, source = map(str, paths)
+    task = tasks.load(file)
+    data = task.data(Streams(0))
+    model = Learner(task, method=method, targets=source, epochs=20, learning_rate=0.1, threads=1)
+    model.fit(data.train.inputs, data.train.labels, data.anchors)
+    assert model.score(*data.tests["test"])["label_accuracy"] > 0.8
+    log_p = torch.randn(60, 2, 3, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
+    query = Query(torch.arange(60), data.train.labels, log_p, 0, 0.5)
+    for settings in (task.settings, task.settings.override(target="best")):
+        made = [targets.make(task, settings.override(targets=name), torch.Generator()) for name in (source, "auto")]
+        found = [each.target(each.start(query.labels), query, torch.Generator())[0] for each in made]
+        torch.testing.assert_close(found[0], found[1])
+
+
 def test_local_links_lead_somewhere():
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
         for link in re.findall(r"\]\(([^)#:]+)[^):]*\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
