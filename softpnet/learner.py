@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from softpnet import methods, tasks
 from softpnet.catalogue import name_of
@@ -81,9 +81,9 @@ class Learner:
         self.hardware = Hardware(**{name: settings.pop(name) for name in list(settings) if name in known}).check()
         self.task = task
         self.seed, self.encoder = checked_seed(seed), encoder
-        self._method_class = methods.find(method)
+        self.method_class = methods.find(method)
         self.method = name_of(method)
-        fixed = self._method_class.fixed
+        fixed = self.method_class.fixed
         for name, value in fixed.items():
             if settings.get(name, value) not in (value, getattr(task.settings, name)):
                 raise InputError(
@@ -97,7 +97,7 @@ class Learner:
         self.history: list[dict[str, float]] = []
         self.interrupted = False
         self.is_main_process = True
-        self.columns = self._method_class.columns
+        self.columns = self.method_class.columns
 
     def fit(
         self,
@@ -128,30 +128,16 @@ class Learner:
         Ctrl-C stops after the current step, and `interrupted` is true; so does SIGTERM where there is a run folder,
         and then the process exits with code 143.
         """
-        check_rule(self.task)
-        check_inputs(inputs, self.task.space)
-        whole = check_labels(labels, len(inputs), self.task)
         check_checkpoint_times(checkpoint_steps, checkpoint_seconds)
-        truth: list[Tensor] = []
-        if self._method_class.needs_concepts:
-            truth = [needed_concepts(concepts, len(inputs), self.task.space, self.method)]
-        self.anchors = arrange_anchors(self.task.space, anchors, inputs.shape[2:])
-        self.input_shape = inputs.shape[2:]
-        streams = Streams(self.seed)
-        with borrowed_global_generator(streams("init")):
-            encoders = make_encoders(self.task.space, self._encoder(), self.input_shape)
-        fabric = launched(self.hardware, self._method_class.idle_parts)
-        self.is_main_process = fabric.is_global_zero
-        method = self._method_class(self.task, self.settings, [to_run(fabric, a) for a in self.anchors])
-        self.module = None
-        with borrowed_global_generator(streams("init")):
-            module = method.module(encoders)
-        check_trainable(module, self.method)
-        training = Training(method, module, inputs, whole, self.settings, streams, fabric, *truth)
+        training = self.prepared(inputs, labels, anchors, concepts)
+        fabric, method, module = training.fabric, training.method, training.module
         keep_large_blocks()
         with contextlib.ExitStack() as stack:
             # A user's encoder may draw from the global generator while training, as dropout does.
-            for context in (limited_threads(self.hardware.threads), borrowed_global_generator(streams("encoder"))):
+            for context in (
+                limited_threads(self.hardware.threads),
+                borrowed_global_generator(training.streams("encoder")),
+            ):
                 stack.enter_context(context)
             # Without a folder there is nothing to save, and SIGTERM ends the process as it always does.
             signals = (signal.SIGINT,) if run is None else (signal.SIGINT, signal.SIGTERM)
@@ -159,6 +145,7 @@ class Learner:
             folder, checkpoints, finished = None, None, False
             if run is not None:
                 folder = stack.enter_context(runs.opened(Path(run), fabric))
+                truth = [] if training.concepts is None else [training.concepts]
                 given = [inputs, labels, *truth, *self.anchors]
                 config = self.config() | {"data": runs.fingerprint(given), "rule": runs.rule_fingerprint(self.task)}
                 finished = runs.begin(folder, config, resume, fabric)
@@ -179,6 +166,35 @@ class Learner:
         if stop.signal == signal.SIGINT and finished:  # it came while the end was being saved
             raise KeyboardInterrupt
         return self
+
+    def prepared(
+        self, inputs: Tensor, labels: Tensor, anchors: Anchors | Mapping[str, Anchors], concepts: Tensor | None = None
+    ) -> Training:
+        """All that `fit` does before the first step. It raises where training is refused; `check_task` asks it too."""
+        check_rule(self.task)
+        check_inputs(inputs, self.task.space)
+        whole = check_labels(labels, len(inputs), self.task)
+        truth = None
+        if self.method_class.needs_concepts:
+            truth = needed_concepts(concepts, len(inputs), self.task.space, self.method)
+        self.anchors = arrange_anchors(self.task.space, anchors, inputs.shape[2:])
+        self.input_shape = inputs.shape[2:]
+        streams = Streams(self.seed)
+        encoders = self.encoders(self.input_shape, streams)
+        fabric = launched(self.hardware, self.method_class.idle_parts)
+        self.is_main_process = fabric.is_global_zero
+        method = self.method_class(self.task, self.settings, [to_run(fabric, a) for a in self.anchors])
+        self.module = None
+        with borrowed_global_generator(streams("init")):
+            module = method.module(encoders)
+        check_trainable(module, self.method)
+        return Training(method, module, inputs, whole, self.settings, streams, fabric, truth)
+
+    def encoders(self, input_shape: torch.Size, streams: Streams) -> dict[str, nn.Module]:
+        """New encoders by name, checked: the user's, or else the task's, or else the method's."""
+        given = self.encoder if self.encoder is not None else self.task.encoder or self.method_class.encoder
+        with borrowed_global_generator(streams("init")):
+            return make_encoders(self.task.space, given, input_shape)
 
     @torch.inference_mode()
     def predict(self, inputs: Tensor) -> Prediction:
@@ -273,9 +289,10 @@ class Learner:
         assert self.input_shape is not None
         stored = read_model(folder, self.task.space, self.input_shape)
         self.anchors, self.interrupted = stored.anchors, not stored.finished
-        with borrowed_global_generator(Streams(0)("init")):
-            encoders = make_encoders(self.task.space, self._encoder(), self.input_shape)
-            method = self._method_class(self.task, self.settings, self.anchors)
+        streams = Streams(0)
+        encoders = self.encoders(self.input_shape, streams)
+        method = self.method_class(self.task, self.settings, self.anchors)
+        with borrowed_global_generator(streams("init")):
             self.module = method.module(encoders).eval()
         method.finish(self.module)  # makes the places that the stored prototypes go to
         put_weights(self.module, stored, folder)
@@ -295,10 +312,6 @@ class Learner:
             "versions": environment.versions(),
             "machine": environment.machine(),
         }
-
-    def _encoder(self) -> Encoder:
-        """The user's, or else the task's, or else the method's."""
-        return self.encoder if self.encoder is not None else self.task.encoder or self._method_class.encoder
 
     def _fitted(self) -> Reader:
         if self.module is None:

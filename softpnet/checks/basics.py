@@ -27,26 +27,15 @@ def space_is_sound(subject: Subject) -> str:
     return f"{count(space.k, 'concept')} read from {count(space.slots, 'slot')}, {count(space.size, 'assignment')}"
 
 
-def settings_fit(subject: Subject) -> str:
-    """Values in range; and none that takes another one's effect away."""
+def settings_are_accepted(subject: Subject) -> str:
+    """The task's values and those that were given are in range, and the method takes them."""
     settings = subject.task.settings
     if not isinstance(settings, Settings):
         raise TaskError(f"the settings are {type(settings).__name__}, expected softpnet.Settings(epochs=10, ...)")
-    settings.check()
-    idle = {
-        f"rule_delay is {settings.rule_delay} of {settings.epochs} epochs: labels are never learned from": (
-            settings.rule_delay >= settings.epochs or settings.rule_weight == 0
-        ),
-        f"views_delay is {settings.views_delay} of {settings.epochs} epochs: views never begin": (
-            settings.views and settings.views_delay >= settings.epochs
-        ),
-        f"working_set is {settings.working_set}, but k-best finds at most kbest_pool = {settings.kbest_pool} "
-        "candidates; raise kbest_pool": (settings.targets != "cache" and settings.working_set > settings.kbest_pool),
-        f"walk_every is {settings.walk_every} of {settings.epochs} epochs: the walk never takes a step": (
-            settings.targets == "cache" and 1 < settings.epochs <= settings.walk_every
-        ),
-    }
-    for message, true in idle.items():
-        if true:
-            warnings.warn(message, stacklevel=2)
-    return f"{count(settings.epochs, 'epoch')} with candidates from {settings.targets!r}"
+    return f"{count(subject.model.settings.epochs, 'epoch')} of method {subject.model.method!r}"
+
+
+def settings_have_effect(subject: Subject) -> str:
+    for remark in subject.method.remarks():
+        warnings.warn(remark, stacklevel=2)
+    return "none takes another one's effect away"

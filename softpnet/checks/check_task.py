@@ -5,14 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from softpnet import methods
 from softpnet.checks import basics, data, moves, relabelings, rows, shortcuts
 from softpnet.checks.report import Report, Result
 from softpnet.checks.subject import NotApplicable, Subject
 from softpnet.errors import InputError, SoftPNetError, describe
+from softpnet.methods.base import Method
 from softpnet.rules import function as rule
 from softpnet.task.settings import checked_seed
 from softpnet.task.task import Task
@@ -26,21 +28,25 @@ class Check(NamedTuple):
     needs: tuple[str, ...] = ()  # checks that must not have failed before
 
 
-def check_task(task: Task, *, seed: int = 0) -> Report:
+def check_task(task: Task, *, method: str | type[Method] = "softpnet", seed: int = 0, **settings: Any) -> Report:
     """Check a task of your own before training on it: `print(sp.check_task(task))`.
 
     Every check that can run does; an exception in one of the task's functions is that check's failure. How much is
-    looked at is limited, so that it takes seconds, and the messages say how much it was.
+    looked at is limited, so that it takes seconds, and the messages say how much it was. What `fit` would refuse fails,
+    because the same code is run; what the method does not use is not looked at.
 
     Args:
+        method: how it is to be trained.
         seed: of the data, the rows and all draws.
+        settings: any field of `Settings`, in place of the task's value.
 
     Returns:
         a Report: `report.ok`, `report["rows"]`, `report.raise_if_failed()`.
     """
     if not isinstance(task, Task):
         raise InputError(f"check_task was given {type(task).__name__}, expected a softpnet.Task")
-    subject = Subject(task, checked_seed(seed))
+    methods.find(method)  # an unknown one is no fault of the task
+    subject = Subject(task, checked_seed(seed), method, **settings)
     results: dict[str, Result] = {}
     for name, check in CHECKS.items():
         results[name] = _judge(name, check, subject, results)
@@ -80,7 +86,7 @@ RULE = tuple(rule.PARTS)
 
 CHECKS: dict[str, Check] = {
     "space": Check(basics.space_is_sound),
-    "settings": Check(basics.settings_fit),
+    "settings": Check(basics.settings_are_accepted),
     **{
         name: Check(partial(_rule_part, part), ("space", *RULE[:at]) if name != "rule input" else RULE[:1])
         for at, (name, part) in enumerate(rule.PARTS.items())
@@ -89,14 +95,15 @@ CHECKS: dict[str, Check] = {
     "data repeatable": Check(data.data_is_repeatable, ("data",)),
     "inputs": Check(data.inputs_are_inputs, ("space", "data")),
     "labels": Check(data.labels_are_labels, (*RULE, "inputs")),
-    "concepts": Check(data.concepts_agree, ("labels",)),
+    "concepts": Check(data.concepts_agree, ("settings", "labels")),
     "anchors": Check(data.anchors_are_complete, ("inputs",)),
     "encoder": Check(data.encoder_gives_vectors, ("settings", "inputs")),
     "rows": Check(rows.rows_are_feasible, (*RULE, "settings")),
+    "idle settings": Check(basics.settings_have_effect, ("rows",)),
     "shortcuts": Check(shortcuts.values_are_told_apart, ("rows",)),
     "relabelings": Check(relabelings.no_relabeling_fits, ("concepts",)),
     "complete": Check(rows.complete_is_true, ("rows",)),
-    "feasible": Check(rows.labels_are_feasible, ("rows", "labels")),
+    "training": Check(data.training_starts, ("concepts", "anchors", "encoder", "rows")),
     "move": Check(moves.move_is_a_move, ("rows",)),
     "move label": Check(moves.move_keeps_the_label, ("move",)),
     "move symmetric": Check(moves.move_is_symmetric, ("move label",)),

@@ -10,12 +10,17 @@ from torch import Tensor
 from softpnet.checks.report import count
 from softpnet.checks.subject import NotApplicable, Subject
 from softpnet.errors import InputError, TaskError, about
-from softpnet.networks.encoders import conv4
-from softpnet.networks.make_encoders import make_encoders
+from softpnet.rules.labels import unique_labels
 from softpnet.task.data import Anchors, Data
-from softpnet.task.inputs import arrange_anchors, check_inputs, check_labels
-from softpnet.task.integers import is_integer
-from softpnet.training.streams import Streams, borrowed_global_generator
+from softpnet.task.inputs import (
+    arrange_anchors,
+    check_concepts,
+    check_inputs,
+    check_labels,
+    check_tests,
+    needed_concepts,
+)
+from softpnet.training.streams import Streams
 
 
 def data_is_there(subject: Subject) -> str:
@@ -66,20 +71,16 @@ def labels_are_labels(subject: Subject) -> str:
 def concepts_agree(subject: Subject) -> str:
     """Where the true concepts are given, the rule gives the label from them."""
     space, total = subject.task.space, 0
-    for name, (_, labels, concepts) in subject.sets():
-        if concepts is None:
+    train = subject.data.train
+    if subject.model.method_class.needs_concepts:
+        needed_concepts(train.concepts, len(train.inputs), space, subject.model.method)
+    for name, examples in subject.sets():
+        if examples.concepts is None:
             continue
-        if not is_integer(concepts) or concepts.shape != (len(labels), space.k):
-            found = f"{concepts.dtype} {list(concepts.shape)}" if isinstance(concepts, Tensor) else type(concepts)
-            raise InputError(f"{name}: concepts are {found}, expected an integer tensor [{len(labels)}, {space.k}]")
-        outside = ~space.contains(concepts)
-        if outside.any():
-            at = int(outside.nonzero()[0])
-            raise InputError(
-                f"{name}: example {at} has concepts {concepts[at].tolist()}, outside the space; "
-                f"expected values from 0 to below {list(space.sizes)}"
-            )
-        given = subject.task.rule(concepts.long())
+        with about(name):
+            labels = check_labels(examples.labels, len(examples.inputs), subject.task)
+            concepts = check_concepts(examples.concepts, len(examples.inputs), space)
+        given = subject.task.rule(concepts.clone())
         wrong = (given != labels).reshape(len(labels), -1).any(1)
         if wrong.any():
             at = int(wrong.nonzero()[0])
@@ -88,7 +89,7 @@ def concepts_agree(subject: Subject) -> str:
                 f"rule gives {given[at].tolist()} ({int(wrong.sum()):,} of {len(labels):,} examples differ); correct "
                 "the labels, the concepts or the rule"
             )
-        strange = ~space.consist_of_primitives(concepts.long())
+        strange = ~space.consist_of_primitives(concepts)
         if strange.any():
             at = int(strange.nonzero()[0])
             warnings.warn(
@@ -111,10 +112,17 @@ def anchors_are_complete(subject: Subject) -> str:
 
 def encoder_gives_vectors(subject: Subject) -> str:
     """The encoders are made and tried as `fit` does it."""
-    with borrowed_global_generator(Streams(subject.seed)("init")):
-        given = subject.task.encoder or conv4
-        encoders = make_encoders(subject.task.space, given, subject.data.train.inputs.shape[2:])
+    encoders = subject.model.encoders(subject.data.train.inputs.shape[2:], Streams(subject.seed))
     return f"inputs become vectors, by {', '.join(type(encoder).__name__ for encoder in encoders.values())}"
+
+
+def training_starts(subject: Subject) -> str:
+    """Runs what `train` runs before its first step, so that what it would refuse is known now."""
+    data, model = subject.data, subject.model
+    check_tests(subject.task, data)
+    training = model.prepared(data.train.inputs, data.train.labels, data.anchors, data.train.concepts)
+    labels = count(len(unique_labels(training.labels)[0]), "label")
+    return f"method {model.method!r} can start on {count(len(training.labels), 'example')} with {labels}"
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

@@ -113,8 +113,6 @@ def move_connects(subject: Subject) -> str:
 def corruption_gives_its_label(subject: Subject) -> str:
     """Rows of the source label -> rows of the corrupted label, always; also for no rows at all."""
     corrupt, cache = subject.corrupt, subject.cache
-    if cache.labels.dim() > 1:
-        raise TaskError("the rule gives label vectors; corruption is for integer labels only")
     if corrupt.label == corrupt.source:
         raise TaskError(f"the corruption turns label {corrupt.source} into itself; expected two different labels")
     at = int(find_labels(cache.labels, torch.tensor([corrupt.source])))

@@ -1,35 +1,35 @@
-"""Checks of the feasible rows: each is verified, complete means complete, every training label has some."""
+"""Checks of the feasible rows: each is verified, complete means complete."""
 
 from __future__ import annotations
 
 import torch
 
-from softpnet import targets
 from softpnet.checks.kernel import find_rows
 from softpnet.checks.report import count
 from softpnet.checks.subject import NotApplicable, Subject
 from softpnet.errors import TaskError
 from softpnet.rules.function import some_rows
-from softpnet.rules.labels import find_labels, unique_labels
+from softpnet.rules.labels import find_labels
 from softpnet.rules.moves import change_one
 from softpnet.rules.rows import ENUMERABLE
-from softpnet.training.streams import Streams
 
 TRIED = 100_000
 """In a space too large to list, so many random assignments, and as many neighbours of rows, are tried."""
 
 
 def rows_are_feasible(subject: Subject) -> str:
-    cache = subject.cache  # verifies every row
-    if subject.task.rows is None:
+    cache = subject.cache  # every row was verified on the way
+    if subject.rows is None:
         return f"all {count(len(cache.rows), 'assignment')} are listed, with {count(len(cache.labels), 'label')}"
     return f"{count(len(cache.rows), 'distinct row')} of {count(len(cache.labels), 'label')}, each verified by the rule"
 
 
 def complete_is_true(subject: Subject) -> str:
     """No assignment whose label is called complete is missing among the rows."""
-    task, claimed, cache = subject.task, subject.rows.complete, subject.cache
-    if len(claimed) == 0:
+    task, cache = subject.task, subject.cache
+    if subject.rows is None:
+        raise NotApplicable("the task brings no rows of its own")
+    if len(subject.rows.complete) == 0:
         raise NotApplicable("the rows are called complete for no label")
     listed = task.space.size <= ENUMERABLE
     rows = cache.rows.long()
@@ -57,12 +57,3 @@ def complete_is_true(subject: Subject) -> str:
         f"{task.space.size:,} assignments are too many to list, but none of {2 * TRIED:,}, random ones and "
         "neighbours of rows, speaks against it"
     )
-
-
-def labels_are_feasible(subject: Subject) -> str:
-    """The candidate source that the settings name has something for every label of the training examples."""
-    labels = subject.data.train.labels
-    settings = subject.task.settings
-    targets.make(subject.with_rows(), settings, Streams(subject.seed)("cache")).start(labels)
-    seen = count(len(unique_labels(labels)[0]), "label")
-    return f"{settings.targets!r} has candidates for the {seen} of the {count(len(labels), 'training example')}"

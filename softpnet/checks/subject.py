@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from softpnet.rules.moves import same_label
-from softpnet.rules.rows import ENUMERABLE, Cache
+from softpnet.learner import Learner
+from softpnet.methods.base import Method
+from softpnet.rules.rows import Cache
+from softpnet.targets.source import TargetSource
 from softpnet.task.data import Data, Examples, make_data
 from softpnet.task.task import Corruption, Move, Rows, Task
 from softpnet.training.streams import Streams
@@ -28,47 +31,79 @@ def warned(message: str) -> str:
 
 
 class Subject:
-    """A task, and its rows, move and data as a run with this seed would make them.
+    """A task, and its data, method, rows and move as a training with this seed and these settings would make them.
 
-    What the task does not have raises NotApplicable, so that a check need not ask.
+    What the task does not have, or the method does not use, raises NotApplicable, so that a check need not ask.
     """
 
-    def __init__(self, task: Task, seed: int) -> None:
-        self.task, self.seed = task, seed
+    def __init__(self, task: Task, seed: int = 0, method: str | type[Method] = "softpnet", **settings: Any) -> None:
+        self.seed, self.chosen, self.settings = seed, method, settings
+        self.rows: Rows | None = None  # what the task's own function gave, once it was asked
+        self.task = task if task.rows is None else dataclasses.replace(task, rows=self._remember(task.rows))
+
+    def _remember(self, make: Callable[[Generator], Rows]) -> Callable[[Generator], Rows]:
+        """Rows may take long to make: several checks ask for them."""
+
+        def rows(generator: Generator) -> Rows:
+            if self.rows is None:
+                self.rows = make(generator)
+            return self.rows
+
+        return rows
 
     def generator(self, name: str) -> Generator:
         """A new generator for one check's draws, the same at every call."""
         return Streams(self.seed)(f"check {name}")
 
     @cached_property
-    def rows(self) -> Rows:
-        """What the task's own function gives."""
-        if self.task.rows is None:
-            raise NotApplicable("the task brings no rows of its own")
-        return self.task.rows(Streams(self.seed)("cache"))
+    def model(self) -> Learner:
+        """What would be trained; in one process, whatever is asked for."""
+        model = Learner(self.task, method=self.chosen, seed=self.seed, **self.settings)
+        model.hardware = dataclasses.replace(model.hardware, processes=1)
+        return model
+
+    @cached_property
+    def method(self) -> Method:
+        """The method, started as in training, but for no example: what it draws from and walks with is there."""
+        method = self.model.method_class(self.task, self.model.settings, [])
+        method.start(self.task.rule(torch.zeros(1, self.task.space.k, dtype=torch.int64))[:0], Streams(self.seed))
+        return method
 
     @cached_property
     def cache(self) -> Cache:
-        task = self.task
-        if task.rows is None and task.space.size > ENUMERABLE and task.settings.targets == "kbest":
-            raise NotApplicable(f"k-best needs no rows, and {task.space.size:,} assignments are too many to list")
-        return Cache.of(self.with_rows(), Streams(self.seed)("cache"))
-
-    def with_rows(self) -> Task:
-        """The task with the rows that were made already: they may have taken long."""
-        if self.task.rows is None:
-            return self.task
-        return dataclasses.replace(self.task, rows=lambda generator: self.rows)
+        """The rows that the method uses."""
+        source = self._source()
+        found = None if source is None else source.cache
+        if found is None and self.rows is not None:  # it sums over them, perhaps
+            found = Cache.of(self.task, Streams(self.seed)("cache"))
+        if found is None:
+            raise NotApplicable(f"method {self.model.method!r} uses no rows with these settings")
+        return found
 
     @cached_property
     def move(self) -> Move:
-        return self.task.move or same_label(self.cache)
+        """The task's move, or the one that tasks without one get."""
+        found = self._walk()
+        if self.method.task.move is not self.task.move:
+            raise NotApplicable(f"method {self.model.method!r} walks by a move of its own")
+        return found
 
     @cached_property
     def corrupt(self) -> Corruption:
         if self.task.corrupt is None:
             raise NotApplicable("the task corrupts no rows")
+        self._walk()
         return self.task.corrupt
+
+    def _walk(self) -> Move:
+        source = self._source()
+        if source is None or source.move is None:
+            raise NotApplicable(f"method {self.model.method!r} does not walk with these settings")
+        return source.move
+
+    def _source(self) -> TargetSource | None:
+        """Where the method's targets come from, if it has any."""
+        return getattr(self.method, "source", None)
 
     @cached_property
     def data(self) -> Data:

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, field
 
 import tyro
 
-from softpnet.cli.options import parse_options
+from softpnet.cli.options import Options, changed_settings, parse_options
+from softpnet.task.settings import Settings
 
 
 @dataclass(frozen=True)
 class Check:
-    """Check a task before training on it: its rule, data, rows and moves."""
+    """Check a task before training on it: its rule, data, rows and moves, and whether training can start."""
 
     task: tyro.conf.Positional[str]
     """A built-in task (see `softpnet tasks`) or a Python file that defines `task`."""
     seed: int = 0
     """Of the data, the rows and all draws."""
-    option: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE"), tyro.conf.UseAppendAction] = ()
+    method: str = "softpnet"
+    """How it is to be trained (see `softpnet methods`)."""
+    option: Options = ()
     """An option of the task, as in `--option support=train`; may be given several times."""
+    settings: tyro.conf.OmitArgPrefixes[Settings] = field(default_factory=Settings)
 
     def run(self) -> int:
         """Print the report; 0 where no check failed, 1 where one did."""
         from softpnet import tasks
         from softpnet.checks.check_task import check_task
 
-        report = check_task(tasks.load(self.task, parse_options(self.option)), seed=self.seed)
+        task = tasks.load(self.task, parse_options(self.option))
+        # Settings of another kind cannot be changed one by one; the report says so.
+        changed = changed_settings(self, task) if isinstance(task.settings, Settings) else {}
+        report = check_task(task, method=self.method, seed=self.seed, **changed)
         print(report)
         return 0 if report.ok else 1

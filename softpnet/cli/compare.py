@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
 
-from softpnet.cli.options import Options, Several, flat, parse_again, parse_options
+from softpnet.cli.options import Options, Several, changed_settings, flat, parse_options
 from softpnet.cli.reproduce import run_and_show
 from softpnet.cli.table import chosen_seeds
 from softpnet.errors import InputError
@@ -52,11 +51,7 @@ class Compare:
             methods.find(method)
         options = parse_options(self.option)
         task = tasks.load(self.task, options)
-        chosen = parse_again(self, task)
-        defaults = dataclasses.asdict(task.settings)
-        changed = {
-            name: value for name, value in dataclasses.asdict(chosen.settings).items() if value != defaults[name]
-        }
+        changed = changed_settings(self, task)
         # Ours is compared with all that come after it.
         ordered = sorted(dict.fromkeys(wanted), key=lambda method: method != OURS)
         folder = plain_name(task.name)

@@ -34,6 +34,12 @@ def parse_again(command: Any, task: Task) -> Any:
     return tyro.cli(type(command), args=sys.argv[2:], default=defaults, prog=f"softpnet {sys.argv[1]}")
 
 
+def changed_settings(command: Any, task: Task) -> dict[str, Any]:
+    """The settings that were given and are not the task's own."""
+    chosen, own = (dataclasses.asdict(each) for each in (parse_again(command, task).settings, task.settings))
+    return {name: value for name, value in chosen.items() if value != own[name]}
+
+
 def parse_options(given: tuple[str, ...]) -> dict[str, str]:
     """`("support=train",)` -> `{"support": "train"}`."""
     for text in given:

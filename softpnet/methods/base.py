@@ -90,6 +90,22 @@ class Method(ABC):
         """Make the module, in evaluation mode, ready for inference."""
         return None
 
+    def remarks(self) -> list[str]:
+        """Once started: settings that take each other's effect away, a sentence each. `check_task` warns of them."""
+        settings, source = self.settings, getattr(self, "source", None)
+        late = f"of {settings.epochs} epochs"
+        weighs = "rule_weight" in self.columns  # a method that weighs what the rule teaches shows the weight
+        idle = {
+            f"views_delay is {settings.views_delay} {late}: views never begin": (
+                settings.views and settings.views_delay >= settings.epochs
+            ),
+            f"rule_delay is {settings.rule_delay} {late}: only the anchors are learned from": (
+                weighs and settings.rule_delay >= settings.epochs
+            ),
+            "rule_weight is 0: only the anchors are learned from": weighs and settings.rule_weight == 0,
+        }
+        return [said for said, true in idle.items() if true] + (source.remarks() if source is not None else [])
+
     def training_inputs(self, batch: Batch, clock: Clock, streams: Streams) -> Tensor:
         """What the network is trained on: the batch's inputs, or an augmented view where the settings ask for it."""
         if self.settings.views and clock.epoch >= self.settings.views_delay:

@@ -32,13 +32,13 @@ def label_log_prob(task: Task, labels: Tensor, generator: Generator) -> LabelLog
         return RowSum(cache)
     wanted = unique_labels(labels)[0]
     if task.rows is None:
-        raise _no_sum(task, wanted[0])
+        raise _no_sum(task, wanted)
     cache = Cache.of(task, generator)
     listed = cache.labels[cache.complete]
     known = unique_labels(torch.cat([cache.labels, wanted, sampled_labels(task)]))[0]
     lacking, others = (these[find_labels(listed, these) < 0] for these in (wanted, known))  # without complete rows
     if len(listed) == 0 or (len(lacking) > 0 and len(others) > 1):
-        raise _no_sum(task, lacking[0])
+        raise _no_sum(task, lacking)
     return RowSum(cache)
 
 
@@ -96,9 +96,10 @@ def _log_sum(x: Tensor, dim: int = 0) -> Tensor:
     return x.masked_fill(nothing.unsqueeze(dim), 0.0).logsumexp(dim).masked_fill(nothing, -math.inf)
 
 
-def _no_sum(task: Task, label: Tensor) -> TaskError:
+def _no_sum(task: Task, lacking: Tensor) -> TaskError:
+    label = f"label {lacking[0].tolist()}" if len(lacking) else "a label"
     return TaskError(
-        f"P(y|x) of label {label.tolist()} cannot be summed exactly: task {task.name!r} has {task.space.size:,} "
+        f"P(y|x) of {label} cannot be summed exactly: task {task.name!r} has {task.space.size:,} "
         f"assignments (at most {SUMMABLE:,} are enumerated) and no complete rows for this label, nor for all others; "
         "give the task such rows, or its own label_log_prob=..., or choose another method"
     )

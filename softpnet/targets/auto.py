@@ -49,3 +49,6 @@ class Source(CandidateSource):
             width = best.rows.shape[1]
             rows[others, :width], valid[others, :width] = best.rows, best.valid
         return Candidates(rows, valid), info
+
+    def remarks(self) -> list[str]:
+        return self.kbest.remarks()

@@ -47,10 +47,13 @@ class WorkingSets(State):
 class Source(CandidateSource):
     """K candidates per example, drawn from the cache once and walked ever after."""
 
+    cache: Cache
+    move: Move
+
     def __init__(self, task: Task, settings: Settings, generator: Generator) -> None:
         super().__init__(task, settings, generator)
         self.cache = Cache.of(task, generator)
-        self.move: Move = task.move or same_label(self.cache)
+        self.move = task.move or same_label(self.cache)
         if task.corrupt is not None and self.cache.labels.dim() > 1:
             raise TaskError(f"task {task.name!r} has label vectors; corruption is for integer labels only")
 
@@ -90,6 +93,11 @@ class Source(CandidateSource):
         valid = valid & ~repeated(self.task.space.keys(rows))
         info["distinct"] = float(valid.sum(1).float().mean())
         return Candidates(rows, valid), info
+
+    def remarks(self) -> list[str]:
+        every, epochs = self.settings.walk_every, self.settings.epochs
+        still = 1 < epochs <= every
+        return [f"walk_every is {every} of {epochs} epochs: the walk never takes a step"] if still else []
 
     def _walk(self, rows: Tensor, log_p: Tensor, gamma: float, generator: Generator) -> tuple[Tensor, float]:
         """Candidates `[B, K, k]` after their steps, and the share of proposals of another state that were accepted."""

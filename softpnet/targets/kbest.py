@@ -39,6 +39,11 @@ class Source(CandidateSource):
         chosen = rows.gather(1, place[..., None].expand(-1, -1, rows.shape[2]))
         return Candidates(chosen, valid), {"found": float(valid.any(1).float().mean())}
 
+    def remarks(self) -> list[str]:
+        kept, pool = self.settings.working_set, self.settings.kbest_pool
+        said = f"working_set is {kept}, but k-best finds at most kbest_pool = {pool} candidates; raise kbest_pool"
+        return [said] if kept > pool else []
+
 
 def most_probable(log_p: Tensor, sizes: Sequence[int], pool: int) -> Tensor:
     """The T = min(pool, size of the space) most probable assignments of each example, best first.

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from torch import Generator, Tensor
 
+from softpnet.rules.rows import Cache
 from softpnet.rules.scoring import scores
 from softpnet.targets.weights import Candidates, soft_target, weights
 from softpnet.task.settings import Settings
-from softpnet.task.task import Task
+from softpnet.task.task import Move, Task
 
 Info = dict[str, float]
 """Diagnostics of one step."""
@@ -44,6 +45,11 @@ class Query(NamedTuple):
 class TargetSource(ABC):
     """From log p and labels to the soft target. A file of this folder defines one as `Source`; so may a user's."""
 
+    cache: Cache | None = None
+    """The rows that it draws from, if there are any: `check_task` looks at them,"""
+    move: Move | None = None
+    """and at how they walk, if they do."""
+
     def __init__(self, task: Task, settings: Settings, generator: Generator) -> None:
         """The generator is for what is made once, before training."""
         self.task, self.settings = task, settings
@@ -55,6 +61,10 @@ class TargetSource(ABC):
     @abstractmethod
     def target(self, state: State, query: Query, generator: Generator) -> tuple[Tensor, Info]:
         """The soft target `[B, k, h]` of the queried examples; the state is changed in place."""
+
+    def remarks(self) -> list[str]:
+        """Settings that take each other's effect away, a sentence each: `check_task` warns of them."""
+        return []
 
 
 class CandidateSource(TargetSource):

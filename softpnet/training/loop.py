@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from softpnet.errors import TrainingError
 from softpnet.methods.base import Batch, Clock, Method
 from softpnet.methods.schedules import halving
+from softpnet.networks.reader import Reader
 from softpnet.task.settings import Settings
 from softpnet.training.processes import to_run
 from softpnet.training.streams import Streams
@@ -74,7 +75,7 @@ class Training:
     def __init__(
         self,
         method: Method,
-        module: nn.Module,
+        module: Reader,
         inputs: Tensor,
         labels: Tensor,
         settings: Settings,

@@ -290,8 +290,8 @@ def test_check_prints_one_line_per_check_and_exits_with_0_where_none_fails(home)
     found = outcomes(done.stdout)
     assert list(found) == list(CHECKS)
     # the second test set of this rule is noisy on purpose
-    assert [name for name, (outcome, _) in found.items() if outcome == "warning"] == ["images"]
-    assert "test set 'noisy': pixels go from" in found["images"][1]
+    assert [name for name, (outcome, _) in found.items() if outcome == "warning"] == ["inputs"]
+    assert "test set 'noisy': pixels go from" in found["inputs"][1]
     assert re.fullmatch(r"task 'two bars': \d+ passed, .*", done.stdout.splitlines()[-1])
 
 
@@ -323,9 +323,32 @@ def test_check_takes_the_task_s_options_and_a_seed(softpnet_here, tmp_path):
     assert code == 0 and "49 assignments" in out
 
 
+@pytest.mark.parametrize(
+    "words, failed",
+    [
+        ((), ["rows"]),
+        (("--targets", "auto"), []),
+        (("--method", "abduction"), []),
+        (("--method", "pnet_sl"), ["rows"]),
+        (("--method", "abduction", "--targets", "kbest"), ["settings"]),
+        (("--targets", "kbest", "--epochs", 0), ["settings"]),
+    ],
+)
+def test_check_takes_the_method_and_the_settings_of_train(softpnet_here, tmp_path, words, failed):
+    (tmp_path / "large.py").write_text(
+        "import softpnet\n"
+        "task = softpnet.Task(softpnet.ConceptSpace(slots=8, values=10), lambda c: c.sum(-1))  # 10^8 assignments\n"
+    )
+    code, out, error = softpnet_here("check", tmp_path / "large.py", *words)
+    assert code == bool(failed) and error == ""
+    assert [check for check, (outcome, _) in outcomes(out).items() if outcome == "failed"] == failed
+
+
 def test_a_task_that_cannot_be_checked_at_all_is_bad_usage(softpnet_here, tmp_path):
     code, out, error = softpnet_here("check", "mnist")
     assert_one_sentence(code, error, "unknown task 'mnist'")
+    code, out, error = softpnet_here("check", "kand_logic", "--method", "hard_pnet")
+    assert_one_sentence(code, error, "unknown method 'hard_pnet'")
     (tmp_path / "empty.py").write_text("")
     code, out, error = softpnet_here("check", tmp_path / "empty.py")
     assert_one_sentence(code, error, "does not define `task`")
