@@ -20,7 +20,7 @@ def measure() -> list[dict]:
     rows = []
     for name in tasks.names():
         with tempfile.TemporaryDirectory() as scratch:
-            train = [sys.executable, "-m", "softpnet.cli.main", "train", name, "--epochs", "1", "--threads", "1"]
+            train = [sys.executable, "-m", "softpnet", "train", name, "--epochs", "1", "--threads", "1"]
             short = ["--warmup-steps", "2", "--no-pictures", "--out", f"{scratch}/run"]
             command = [sys.executable, "-c", MEASURE, *train, *short]
             done = subprocess.run(command, capture_output=True, text=True, check=True)

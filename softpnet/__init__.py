@@ -17,6 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from softpnet.checks.check_task import check_task
     from softpnet.errors import InputError, SoftPNetError, TaskError, TrainingError
     from softpnet.learner import Learner, Prediction
@@ -66,10 +67,22 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Public names are imported at their first use, so that the command line can answer without torch."""
+    if name == "__version__":
+        return _version()
     if name not in _HOME:
         raise AttributeError(f"module 'softpnet' has no attribute {name!r}; the public names are {', '.join(__all__)}")
     return getattr(importlib.import_module(f"softpnet.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, "__version__"]
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("softpnet")
+    except PackageNotFoundError:
+        # an AttributeError, so that `getattr(softpnet, "__version__", None)` answers
+        raise AttributeError("softpnet is not installed, so its version is not known; run pip install .") from None

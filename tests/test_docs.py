@@ -98,7 +98,7 @@ def test_the_first_block_is_a_file_that_the_command_line_trains(tmp_path):
     command = [
         sys.executable,
         "-m",
-        "softpnet.cli.main",
+        "softpnet",
         "train",
         str(path),
         "--out",

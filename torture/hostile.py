@@ -216,7 +216,7 @@ def _try(home: Path, command: list[str]) -> list[str]:
     here = str(Path(__file__).parents[1])
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "softpnet.cli.main", *command],
+            [sys.executable, "-m", "softpnet", *command],
             cwd=home,
             env=os.environ | {"PYTHONPATH": here, "OMP_NUM_THREADS": "1"},
             capture_output=True,

@@ -29,7 +29,7 @@ class Subject:
 
     def command(self, folder: Path, *more: str) -> list[str]:
         given = [part for option in self.options for part in ("--option", option)]
-        train = [sys.executable, "-m", "softpnet.cli.main", "train", self.task, "--out", str(folder), *given, *SMALL]
+        train = [sys.executable, "-m", "softpnet", "train", self.task, "--out", str(folder), *given, *SMALL]
         return [*train, *self.settings, "--threads", "1", "--no-pictures", *more]
 
     def start(self, folder: Path, *more: str) -> subprocess.Popen[str]:

@@ -122,7 +122,7 @@ def _run(row: Row, seed: int, records: Path, processes: Processes) -> None:
 def _make(row: Row, seed: int, folder: Path, records: Path, processes: Processes) -> None:
     """Run to the end, from the last checkpoint where there is one, and make the record."""
     _forget_unlike(folder, row)
-    command = [sys.executable, "-m", "softpnet.cli.main", *row.command(seed)]
+    command = [sys.executable, "-m", "softpnet", *row.command(seed)]
     code, said = processes.run([*command, "--out", str(folder), "--resume", "--threads", "1", "--no-pictures"])
     if code != 0:
         raise TrainingError(f"{row.command_line(seed)} ended with {code}: {said[-2000:].strip()}")

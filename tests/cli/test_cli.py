@@ -70,7 +70,7 @@ NAMES = ["low", "mid", "high"]
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "softpnet.cli.main", *map(str, arguments)]
+    return [sys.executable, "-m", "softpnet", *map(str, arguments)]
 
 
 def environment(**changes):
