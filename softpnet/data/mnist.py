@@ -16,13 +16,11 @@ import struct
 import subprocess
 import tarfile
 import tempfile
-import urllib.request
 import warnings
 import zlib
 from functools import partial
-from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from softpnet.errors import InputError, SoftPNetError
 
@@ -112,7 +110,7 @@ def _from_cache_or_fetched(name: str) -> Contents:
     for source, read in sources.items():
         try:
             contents = read()
-        except (MnistNotFound, MnistCorrupt, OSError, HTTPException, subprocess.SubprocessError) as error:
+        except (MnistNotFound, MnistCorrupt, OSError, ValueError, subprocess.SubprocessError) as error:
             tried.append(f"{source}: {error}")
             continue
         if read.func is not _from_folder:
@@ -135,10 +133,21 @@ def _from_folder(folder: Path, name: str) -> Contents:
     raise MnistNotFound(f"{folder} has no file {name} (nor {dotted}, nor either as .gz)")
 
 
+class _Received(io.BytesIO):
+    """What a server sends, as far as the limit: pooch itself takes whatever comes."""
+
+    def write(self, chunk: Any) -> int:
+        if self.tell() + len(chunk) > SIZE_LIMIT:
+            raise MnistCorrupt(f"more than {SIZE_LIMIT} bytes were sent")
+        return super().write(chunk)
+
+
 def _from_mirror(mirror: str, name: str) -> Contents:
-    url = f"{mirror}{name}.gz"
-    with urllib.request.urlopen(url, timeout=MIRROR_TIMEOUT_S) as response:
-        return {name: _verified(response.read(SIZE_LIMIT), name, url)}
+    import pooch
+
+    url, received = f"{mirror}{name}.gz", _Received()
+    pooch.HTTPDownloader(chunk_size=2**16, timeout=MIRROR_TIMEOUT_S)(url, received, None)
+    return {name: _verified(received.getvalue(), name, url)}
 
 
 def _from_npm() -> Contents:
