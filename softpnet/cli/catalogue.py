@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from softpnet import methods, tasks
+from softpnet.terminal import say
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class Tasks:
 
     def run(self) -> int:
         _show(tasks)
-        print("\nYour own: a Python file that defines `task`, as in `softpnet train my_rule.py`.")
+        say("\nYour own: a Python file that defines `task`, as in `softpnet train my_rule.py`.")
         return 0
 
 
@@ -30,4 +31,4 @@ class Methods:
 def _show(folder: ModuleType) -> None:
     width = max(map(len, folder.names()))
     for name in folder.names():
-        print(f"{name:{width}}  {folder.summary(name)}")
+        say(f"{name:{width}}  {folder.summary(name)}")

@@ -8,6 +8,7 @@ import tyro
 
 from softpnet.cli.options import Options, changed_settings, parse_options
 from softpnet.task.settings import Settings
+from softpnet.terminal import say
 
 
 @dataclass(frozen=True)
@@ -33,5 +34,5 @@ class Check:
         # Settings of another kind cannot be changed one by one; the report says so.
         changed = changed_settings(self, task) if isinstance(task.settings, Settings) else {}
         report = check_task(task, method=self.method, seed=self.seed, **changed)
-        print(report)
+        say(report)
         return 0 if report.ok else 1

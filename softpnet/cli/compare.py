@@ -12,6 +12,7 @@ from softpnet.cli.reproduce import run_and_show
 from softpnet.cli.table import chosen_seeds
 from softpnet.errors import InputError
 from softpnet.task.settings import Settings
+from softpnet.terminal import say
 
 COMPARED = ("softpnet", "pnet_sl", "softg_k", "abduction_anchored", "supervised")
 
@@ -60,5 +61,5 @@ class Compare:
         check_same_data(task, [record for row in rows for record in read_records(row, seeds, self.records)])
         picture = self.records / folder / "seeds.png"
         run_and_show(rows, seeds, self.records, self.jobs, self.into, picture)
-        print(f"picture: {picture}")
+        say(f"picture: {picture}")
         return 0

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+
+from softpnet.terminal import complain, console, marked, say, say_table
 
 if TYPE_CHECKING:
     from softpnet.learner import Learner
@@ -34,7 +32,7 @@ class Display:
     """A progress line on a terminal; elsewhere, as in a log, a line per epoch on the standard output."""
 
     def __init__(self, model: Learner) -> None:
-        self.console = Console(stderr=True)
+        self.console = console(error=True)
         self.model = model
         self.bar = Progress(
             TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
@@ -56,7 +54,7 @@ class Display:
     def update(self, step: Step) -> None:
         if not self.console.is_terminal:
             if step.epoch_done and self.model.is_main_process:
-                print(f"epoch {step.epoch + 1}/{step.epochs}: {self._numbers(step)}; {step.seconds:.3g} s", flush=True)
+                say(f"epoch {step.epoch + 1}/{step.epochs}: {self._numbers(step)}; {step.seconds:.3g} s", flush=True)
             return
         if self.line is None:
             self.line = self.bar.add_task(
@@ -66,7 +64,9 @@ class Display:
             return
         done = step.epoch * step.steps + step.step + 1
         total = step.epochs * step.steps
-        self.bar.update(self.line, completed=done, total=total, epoch=step.epoch + 1, numbers=self._numbers(step))
+        self.bar.update(
+            self.line, completed=done, total=total, epoch=step.epoch + 1, numbers=marked(self._numbers(step))
+        )
 
     def _numbers(self, step: Step) -> str:
         return "  ".join(
@@ -78,23 +78,23 @@ class Display:
 
 def count_up(done: Iterable[str], total: int) -> None:
     """Follow what is done, one after the other, with the time that is left; a line each where there is no terminal."""
-    console = Console(stderr=True)
+    terminal = console(error=True)
     bar = Progress(
         TextColumn("{task.completed}/{task.total} {task.description}"),
         BarColumn(bar_width=24),
         TimeElapsedColumn(),
         TextColumn("{task.fields[left]}"),
-        console=console,
-        disable=not console.is_terminal or total == 0,
+        console=terminal,
+        disable=not terminal.is_terminal or total == 0,
     )
     began = time.monotonic()
     with bar:
         line = bar.add_task("runs", total=total, left="")
         for at, name in enumerate(done, start=1):
             left = time_left(time.monotonic() - began, at, total)
-            bar.update(line, advance=1, description=name, left=left)
-            if not console.is_terminal:
-                print(f"{at}/{total}: {name}; {left}", file=sys.stderr, flush=True)
+            bar.update(line, advance=1, description=marked(name), left=left)
+            if not terminal.is_terminal:
+                complain(f"{at}/{total}: {name}; {left}")
 
 
 def time_left(elapsed: float, done: int, total: int) -> str:
@@ -105,17 +105,15 @@ def time_left(elapsed: float, done: int, total: int) -> str:
 
 def show_metrics(task: Task, metrics: dict[str, dict[str, float]], folder: Path, remarks: Iterable[str] = ()) -> None:
     """A column per test set, in percent; below it what is to be remarked on."""
-    table = Table(title=escape(f"{task.name}, last epoch, percent"))
-    table.add_column("")
-    for split in metrics:
-        table.add_column(escape(split.replace("_", " ")), justify="right")
+    lines = []
     for name in dict.fromkeys(name for values in metrics.values() for name in values):
-        shown = (f"{100 * values[name]:.2f}" if name in values else "" for values in metrics.values())
         metric, *part = name.split("/")
-        table.add_row(escape(", ".join([metric.replace("_", " "), *part])), *shown)
-    Console().print(table)
+        shown = (f"{100 * values[name]:.2f}" if name in values else "" for values in metrics.values())
+        lines.append([", ".join([metric.replace("_", " "), *part]), *shown])
+    head = ["", *(split.replace("_", " ") for split in metrics)]
+    say_table(f"{task.name}, last epoch, percent", head, lines, right=True)
     for remark in remarks:
-        print(remark)
-    print(f"run folder: {folder}")
+        say(remark)
+    say(f"run folder: {folder}")
     for picture in sorted(folder.glob("learned*.png")):
-        print(f"picture: {picture}")
+        say(f"picture: {picture}")

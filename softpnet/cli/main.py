@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import signal
 import sys
+import traceback
 import warnings
+from functools import partial
 from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import tyro
@@ -20,6 +23,7 @@ from softpnet.cli.reproduce import Reproduce
 from softpnet.cli.table import ResultTable
 from softpnet.cli.train import INTERRUPTED, Train
 from softpnet.errors import InputError, SoftPNetError
+from softpnet.terminal import complain, harmless
 
 COMMANDS = {
     "train": Train,
@@ -38,18 +42,14 @@ def main() -> None:
     """Run the command line; an error made on purpose is one sentence on stderr and exit code 2."""
     # Wherever it is met, SIGTERM ends with its own code; while training, `fit` makes a checkpoint first.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    warnings.showwarning = lambda message, *_: print(f"softpnet: warning: {message}", file=sys.stderr)
+    warnings.showwarning = lambda message, *_: complain(f"softpnet: warning: {message}")
+    sys.excepthook = lambda kind, error, trace: complain("".join(traceback.format_exception(error)).rstrip())
     command: Any = None
     for name, options in COMMANDS.items():
         one: Any = Annotated[options, tyro.conf.subcommand(name)]
         command = one if command is None else command | one
     try:
-        chosen, unknown = tyro.cli(
-            command,
-            prog="softpnet",
-            description="Learn the concepts behind labels from a rule and one labelled example per concept.",
-            return_unknown_args=True,
-        )
+        chosen, unknown = _parsed(command, sys.argv[1:])
         if unknown:
             raise InputError(f"unknown option {unknown[0]!r}; the options are {', '.join(option_names(type(chosen)))}")
         code = chosen.run()
@@ -58,21 +58,36 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         sys.exit(code)
     except SoftPNetError as error:
-        print(f"softpnet: {error}", file=sys.stderr)
+        complain(f"softpnet: {error}")
         sys.exit(2)
     except BrokenPipeError:
         # Whoever read our output has gone; what is still in the buffer must not be tried again at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        print(
-            f"softpnet: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""), file=sys.stderr
-        )
+        complain(f"softpnet: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
         sys.exit(2)
     except KeyboardInterrupt:
         # Impatient further ones would only disturb Python while it waits for what it has already told to stop.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.exit(INTERRUPTED)
+
+
+def _parsed(command: Any, arguments: list[str]) -> tuple[Any, list[str]]:
+    """The command of these arguments, and those that are no options of it; help and errors are said, and end it all."""
+    parse = partial(
+        tyro.cli,
+        command,
+        prog="softpnet",
+        description="Learn the concepts behind labels from a rule and one labelled example per concept.",
+        return_unknown_args=True,
+    )
+    shown = [harmless(argument) for argument in arguments]
+    if shown != arguments:
+        # A file may be named so, but what is said about it must not be.
+        with contextlib.suppress(SystemExit):
+            return parse(args=arguments, console_outputs=False)
+    return parse(args=shown)
 
 
 def option_names(options: type) -> list[str]:

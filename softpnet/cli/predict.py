@@ -10,6 +10,7 @@ import tyro
 
 from softpnet.cli.options import Several, flat
 from softpnet.errors import InputError
+from softpnet.terminal import say
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,10 @@ class Predict:
                     {name: round(float(p), 6) for name, p in zip(names[i], row, strict=False)}
                     for i, row in enumerate(found.probabilities[at].tolist())
                 ]
-                print(json.dumps({"example": at, "label": label, "concepts": words, "probabilities": sure}))
+                say(json.dumps({"example": at, "label": label, "concepts": words, "probabilities": sure}))
             else:
                 least = float(found.probabilities[at].amax(-1).min())
-                print(f"{at}: label {label}, concepts {' '.join(words)} (least certain concept {least:.3f})")
+                say(f"{at}: label {label}, concepts {' '.join(words)} (least certain concept {least:.3f})")
         return 0
 
     def _names_table(self) -> bool:

@@ -12,6 +12,7 @@ import tyro
 from softpnet.cli.display import count_up
 from softpnet.cli.table import chosen_rows, chosen_seeds, show
 from softpnet.errors import InputError, TrainingError
+from softpnet.terminal import say
 
 if TYPE_CHECKING:
     from softpnet.experiments.rows import Row
@@ -42,7 +43,7 @@ class Reproduce:
             from softpnet.report.figures import draw_all
 
             for path in draw_all(self.records / FIGURES):
-                print(f"drawn: {path}")
+                say(f"drawn: {path}")
         return 0
 
 

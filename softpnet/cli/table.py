@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import tyro
 
 from softpnet.cli.options import flat
 from softpnet.errors import InputError
+from softpnet.terminal import harmless, say, say_table
 
 if TYPE_CHECKING:
     from softpnet.experiments.rows import Row
@@ -75,10 +75,6 @@ def show(
     picture: Path | None = None,
 ) -> None:
     """Print the tables, put them into a page, and draw every seed."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     from softpnet.report import table
     from softpnet.report.canvas import check_picture
     from softpnet.report.pages import write_into
@@ -95,19 +91,13 @@ def show(
     shown = [table.without_empty_columns(text) for text in made.values() if text.rows]
     if not shown:
         raise InputError(f"the records of these rows have nothing for the tables {', '.join(only)}")
-    console = Console(width=None if sys.stdout.isatty() else 220)
     for text in shown:
         if form == "terminal":
-            drawn = Table(title=text.title)
-            for head in text.head:
-                drawn.add_column(head, overflow="fold")  # on a narrow terminal no digit is lost
-            for line in text.rows:
-                drawn.add_row(*map(escape, line))
-            console.print(drawn)
+            say_table(text.title, text.head, text.rows)
         else:
-            print(table.markdown(text) if form == "markdown" else table.latex(text))
+            say(table.markdown(text) if form == "markdown" else table.latex(text))
     if into is not None:
-        write_into(into, "\n".join(table.markdown(text) for text in shown))
+        write_into(into, harmless("\n".join(table.markdown(text) for text in shown)))
     if picture is not None:
         from softpnet.report.seeds import seed_marks
 

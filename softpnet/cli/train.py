@@ -11,6 +11,7 @@ import tyro
 
 from softpnet.cli.options import Options, parse_again, parse_options
 from softpnet.task.settings import Hardware, Settings
+from softpnet.terminal import say
 
 if TYPE_CHECKING:
     from softpnet.task.task import Task
@@ -91,7 +92,7 @@ class Train:
             metrics = judge(model, data, folder, self.pictures)
             show_metrics(task, metrics, folder, remarks(model, data, metrics))
         if model.interrupted and model.is_main_process:
-            print(
+            say(
                 f"stopped after {len(model.history)} of {model.settings.epochs} epochs; what was learned is saved, "
                 f"and the same command with --out {folder} --resume goes on"
             )

@@ -22,6 +22,7 @@ from softpnet.experiments.records import Record, configuration
 from softpnet.experiments.sealed import read_lines, seal, unseal, write_lines
 from softpnet.storage import read_json
 from softpnet.task.settings import Settings
+from softpnet.terminal import harmless, say
 from softpnet.training.folder import plain_name
 
 SETTINGS = {
@@ -103,9 +104,9 @@ def main(folder: tyro.conf.Positional[Path]) -> None:
         folder: The records, such as `results` or `comparisons`.
     """
     try:
-        print(f"{migrate(folder)} records")
+        say(f"{migrate(folder)} records")
     except InputError as error:
-        sys.exit(str(error))
+        sys.exit(harmless(error))
 
 
 if __name__ == "__main__":

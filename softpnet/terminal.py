@@ -1,0 +1,66 @@
+"""What a person reads: all that is printed goes through here, and nothing in it can command a terminal.
+
+A file, a table or a record may hold signs that move the cursor, rename the window or turn the text around.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters but the tab and the new line, signs that set the direction of writing, halves of characters."""
+
+
+def harmless(text: object) -> str:
+    """The text with such characters written out, as in `\\x1b`."""
+    return COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
+
+
+def say(text: object, *, flush: bool = False) -> None:
+    _print(text, sys.stdout, flush)
+
+
+def complain(text: object) -> None:
+    """On the standard error: errors, warnings, progress."""
+    _print(text, sys.stderr, flush=True)
+
+
+def _print(text: object, stream: TextIO, flush: bool) -> None:
+    code = stream.encoding or "utf-8"
+    # What a terminal of few letters cannot show is written out too, instead of ending the command.
+    print(harmless(text).encode(code, "backslashreplace").decode(code), file=stream, flush=flush)
+
+
+def marked(text: object) -> str:
+    """Text for rich, which takes what stands in brackets for its own."""
+    from rich.markup import escape
+
+    return escape(harmless(text))
+
+
+def console(*, error: bool = False) -> Console:
+    """For progress and tables; give it marked text only."""
+    from rich.console import Console
+
+    # Where there is no terminal, as in a log, lines are long rather than folded.
+    wide = None if error or sys.stdout.isatty() else 220
+    return Console(stderr=error, width=wide)
+
+
+def say_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, right: bool = False) -> None:
+    """A table; with `right`, all columns but the first are of numbers."""
+    from rich.table import Table
+
+    drawn = Table(title=marked(title))
+    for at, name in enumerate(head):
+        # On a narrow terminal no digit is lost.
+        drawn.add_column(marked(name), overflow="fold", justify="right" if right and at else "left")
+    for line in rows:
+        drawn.add_row(*map(marked, line))
+    console().print(drawn)
