@@ -7,7 +7,7 @@ import copy
 import dataclasses
 import functools
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,8 @@ from softpnet.catalogue import name_of
 from softpnet.errors import InputError
 from softpnet.methods.base import Method
 from softpnet.metrics import concept_metrics, label_metrics
-from softpnet.networks.make_encoders import Encoder, check_trainable, make_encoders
+from softpnet.networks.finite import check_read
+from softpnet.networks.make_encoders import Encoder, check_evaluation, check_trainable, make_encoders
 from softpnet.networks.reader import Reader
 from softpnet.rules.function import check_rule
 from softpnet.storage import refuse_code, to_json
@@ -157,7 +158,10 @@ class Learner:
                     checkpoints.restore()
                 watched = None if watch is None else functools.partial(self._watched, training, module, watch)
                 finished = runs.follow(training, progress or (lambda step: None), checkpoints, stop, watched)
-                self.module = _finished(method, module)
+                read = _finished(method, module)
+                with torch.no_grad():
+                    training.check_finite(read.log_p(inputs[:1]).amax(-1))
+                self.module = read
                 self.history, self.interrupted = training.records, not finished
                 if folder is not None and fabric.is_global_zero:
                     self._write_weights(folder)
@@ -180,7 +184,7 @@ class Learner:
         self.anchors = arrange_anchors(self.task.space, anchors, inputs.shape[2:])
         self.input_shape = inputs.shape[2:]
         streams = Streams(self.seed)
-        encoders = self.encoders(self.input_shape, streams)
+        encoders = self.encoders(self.input_shape, self.anchors, streams)
         fabric = launched(self.hardware, self.method_class.idle_parts)
         self.is_main_process = fabric.is_global_zero
         method = self.method_class(self.task, self.settings, [to_run(fabric, a) for a in self.anchors])
@@ -190,16 +194,19 @@ class Learner:
         check_trainable(module, self.method)
         return Training(method, module, inputs, whole, self.settings, streams, fabric, truth)
 
-    def encoders(self, input_shape: torch.Size, streams: Streams) -> dict[str, nn.Module]:
+    def encoders(self, input_shape: torch.Size, anchors: Sequence[Tensor], streams: Streams) -> dict[str, nn.Module]:
         """New encoders by name, checked: the user's, or else the task's, or else the method's."""
         given = self.encoder if self.encoder is not None else self.task.encoder or self.method_class.encoder
         with borrowed_global_generator(streams("init")):
-            return make_encoders(self.task.space, given, input_shape)
+            encoders = make_encoders(self.task.space, given, input_shape)
+            check_evaluation(self.task.space, encoders, anchors)
+        return encoders
 
     @torch.inference_mode()
     def predict(self, inputs: Tensor) -> Prediction:
         """Concepts by arg-max, the label by the rule, and every concept's probabilities."""
         log_p = torch.cat([self._fitted().log_p(part) for part in self._parts(inputs)])
+        check_read(log_p.amax(-1), inputs)  # NaN, or no value that is possible
         concepts = log_p.argmax(-1)
         return Prediction(concepts, self.task.rule(concepts), log_p.exp())
 
@@ -223,7 +230,7 @@ class Learner:
     def embed(self, inputs: Tensor) -> list[Tensor]:
         """Embeddings of the slots of each group, `[N, n_g, D]`."""
         parts = [self._fitted().embed(part) for part in self._parts(inputs)]
-        return [torch.cat(group) for group in zip(*parts, strict=True)]
+        return [check_read(torch.cat(group), inputs) for group in zip(*parts, strict=True)]
 
     def prototypes(self) -> list[Tensor]:
         """The prototypes of each group, `[P, D]`; none where the method has no prototypes."""
@@ -290,7 +297,7 @@ class Learner:
         stored = read_model(folder, self.task.space, self.input_shape)
         self.anchors, self.interrupted = stored.anchors, not stored.finished
         streams = Streams(0)
-        encoders = self.encoders(self.input_shape, streams)
+        encoders = self.encoders(self.input_shape, self.anchors, streams)
         method = self.method_class(self.task, self.settings, self.anchors)
         with borrowed_global_generator(streams("init")):
             self.module = method.module(encoders).eval()

@@ -97,7 +97,7 @@ CHECKS: dict[str, Check] = {
     "labels": Check(data.labels_are_labels, (*RULE, "inputs")),
     "concepts": Check(data.concepts_agree, ("settings", "labels")),
     "anchors": Check(data.anchors_are_complete, ("inputs",)),
-    "encoder": Check(data.encoder_gives_vectors, ("settings", "inputs")),
+    "encoder": Check(data.encoder_gives_vectors, ("settings", "anchors")),
     "rows": Check(rows.rows_are_feasible, (*RULE, "settings")),
     "idle settings": Check(basics.settings_have_effect, ("rows",)),
     "shortcuts": Check(shortcuts.values_are_told_apart, ("rows",)),

@@ -112,7 +112,9 @@ def anchors_are_complete(subject: Subject) -> str:
 
 def encoder_gives_vectors(subject: Subject) -> str:
     """The encoders are made and tried as `fit` does it."""
-    encoders = subject.model.encoders(subject.data.train.inputs.shape[2:], Streams(subject.seed))
+    shape = subject.data.train.inputs.shape[2:]
+    anchors = arrange_anchors(subject.task.space, subject.data.anchors, shape)
+    encoders = subject.model.encoders(shape, anchors, Streams(subject.seed))
     return f"inputs become vectors, by {', '.join(type(encoder).__name__ for encoder in encoders.values())}"
 
 

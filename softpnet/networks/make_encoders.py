@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -69,6 +69,21 @@ def check_encoder(name: str, encoder: nn.Module, input_shape: torch.Size) -> Non
             f"the encoder of group {name!r} maps [2, {size.replace('x', ', ')}] to {found}, expected [2, D]; "
             "end it with nn.Flatten()"
         )
+
+
+@torch.no_grad()
+def check_evaluation(space: ConceptSpace, encoders: Mapping[str, nn.Module], anchors: Sequence[Tensor]) -> None:
+    """In evaluation mode, which training does not see, vectors must be finite: tried on anchors `[P, C, H, W]`."""
+    for group, images in zip(space.groups, anchors, strict=True):
+        encoder = encoders[group.encoder]
+        training = encoder.training
+        finite = torch.isfinite(encoder.eval()(images)).all(1)  # [P]
+        encoder.train(training)
+        if not finite.all():
+            raise InputError(
+                f"the encoder of group {group.encoder!r} gives NaN or infinite vectors for {int((~finite).sum())} of "
+                f"{len(finite)} anchors in evaluation mode; look at what it does when it is not training"
+            )
 
 
 def check_trainable(module: nn.Module, method: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from softpnet.networks.finite import not_finite
 from softpnet.task.concepts import ConceptSpace
 
 
@@ -28,6 +29,8 @@ class Reader(nn.Module):
         super().__init__()
         self.space = space
         self.encoders = nn.ModuleDict({module_key(name): encoder for name, encoder in encoders.items()})
+        # A mask of attention is made of infinities; what else holds one later has diverged.
+        self.constants = frozenset(not_finite(dict(self.named_buffers())))
 
     @abstractmethod
     def log_p(self, inputs: Tensor) -> Tensor:

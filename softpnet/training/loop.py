@@ -14,6 +14,7 @@ from torch import Tensor
 from softpnet.errors import TrainingError
 from softpnet.methods.base import Batch, Clock, Method
 from softpnet.methods.schedules import halving
+from softpnet.networks.finite import not_finite
 from softpnet.networks.reader import Reader
 from softpnet.task.settings import Settings
 from softpnet.training.processes import to_run
@@ -58,6 +59,11 @@ class Position:
         for name, value in info.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
             self.counts[name] = self.counts.get(name, 0) + 1
+
+    def __str__(self) -> str:
+        if self.epoch or self.step:
+            return f"epoch {self.epoch + 1}, step {self.step}" if self.step else f"epoch {self.epoch}"
+        return f"warm-up step {self.warmup}"
 
     def means(self) -> dict[str, float]:
         return {name: self.sums[name] / self.counts[name] for name in self.sums}
@@ -138,6 +144,23 @@ class Training:
                 self.records.append(done.record())
                 self.at = dataclasses.replace(Position(), warmup=at.warmup, epoch=at.epoch + 1)
             yield done
+
+    def check_finite(self, read: Tensor | None = None) -> None:
+        """Raise where weights, statistics, moments or what is read are not finite: nothing then is saved or used.
+
+        The loss is looked at in every step, but before its update, and in training mode.
+        """
+        held: dict[str, Tensor] = dict(self.module.named_parameters())
+        for name, parameter in list(held.items()):
+            held |= {f"{moment} of {name}": value for moment, value in self.adam.state.get(parameter, {}).items()}
+        held |= {} if read is None else {"what is read": read}
+        lost = not_finite(held | dict(self.module.named_buffers()), self.module.constants)
+        if any_process(self.fabric, bool(lost)):
+            raise TrainingError(
+                f"training diverged by {self.at}: {len(lost)} tensors of the network and its optimiser hold NaN or "
+                f"infinite numbers, {lost[0] if lost else 'those of another process'} first; nothing of it is saved; "
+                f"lower learning_rate, which is {self.settings.learning_rate:g}, or rule_weight"
+            )
 
     def _inputs(self, ids: Tensor) -> Tensor:
         return to_run(self.fabric, self.inputs[ids])

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from torch import Size, Tensor, nn
+import torch
+from torch import Size, Tensor
 
 from softpnet.errors import InputError
+from softpnet.networks.finite import not_finite
+from softpnet.networks.reader import Reader
 from softpnet.storage import from_safetensors, to_safetensors
 from softpnet.task.concepts import ConceptSpace
 from softpnet.training.folder import MODEL, RunFolder
@@ -46,6 +49,8 @@ def read_model(folder: RunFolder, space: ConceptSpace, input_shape: Size) -> Sto
             )
     weights = {name.removeprefix(WEIGHTS): t for name, t in tensors.items() if name.startswith(WEIGHTS)}
     anchors = [tensors[f"{ANCHORS}{group.name}"] for group in space.groups]
+    if not all(torch.isfinite(images).all() for images in anchors):
+        raise InputError(f"the model in {folder.path} is damaged: its anchors hold NaN or infinite pixels")
     return StoredModel(weights, anchors, _finished(notes))
 
 
@@ -58,8 +63,14 @@ def _finished(notes: Mapping[str, str]) -> bool:
     return notes.get(FINISHED) == "true"
 
 
-def put_weights(module: nn.Module, model: StoredModel, folder: RunFolder) -> None:
+def put_weights(module: Reader, model: StoredModel, folder: RunFolder) -> None:
     """Put the stored weights into a module that was made for them."""
+    lost = not_finite(model.weights, module.constants)
+    if lost:
+        raise InputError(
+            f"the model in {folder.path} cannot be used: {len(lost)} of its {len(model.weights)} tensors, "
+            f"{lost[0]!r} first, hold NaN or infinite numbers; train it again, with a lower learning_rate"
+        )
     try:
         module.load_state_dict(model.weights)
     except RuntimeError as error:

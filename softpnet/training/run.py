@@ -150,6 +150,7 @@ def follow(
         progress(step)
         stopping = any_process(fabric, stop.requested)
         if checkpoints is not None and (any_process(fabric, checkpoints.due()) or stopping):
+            training.check_finite()
             checkpoints.save()
         if stopping:
             return training.at.epoch == training.settings.epochs

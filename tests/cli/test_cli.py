@@ -398,6 +398,14 @@ def test_hardware_that_cannot_be_is_refused_without_a_traceback(softpnet_here, h
     assert not (home / "never").exists()
 
 
+def test_a_training_that_diverged_is_one_sentence_and_no_success(softpnet_here, home):
+    code, _, error = softpnet_here(
+        "train", home / "my_rule.py", "--learning-rate", 1e30, "--epochs", 1, "--out", home / "diverged"
+    )
+    assert_one_sentence(code, error, "learning_rate")
+    assert not (home / "diverged" / "metrics.json").exists()
+
+
 def test_an_unknown_task_lists_the_built_in_ones(softpnet_here):
     code, _, error = softpnet_here("train", "mnist")
     assert_one_sentence(code, error, "unknown task 'mnist'", *tasks.names(), ".py file")
