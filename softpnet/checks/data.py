@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from softpnet.checks.report import count
-from softpnet.checks.subject import NotApplicable, Subject
+from softpnet.checks.subject import NotApplicable, Subject, warned
 from softpnet.errors import InputError, TaskError, about
 from softpnet.rules.labels import unique_labels
 from softpnet.task.data import Anchors, Data
@@ -24,6 +24,11 @@ from softpnet.training.streams import Streams
 
 
 def data_is_there(subject: Subject) -> str:
+    if subject.task.data is None:
+        return warned(
+            "the task has no data=...: `softpnet train` refuses it, and it can only be trained from Python, by "
+            "Learner(task).fit(inputs, labels, anchors)"
+        )
     data = subject.data  # which is checked when it is made
     return f"a training set and {count(len(data.tests), 'test set')}: {', '.join(map(repr, data.tests))}"
 

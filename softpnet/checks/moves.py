@@ -29,10 +29,10 @@ LINKED, LINKING, LINKS = 5_000, 4_000_000, 5_000
 
 def move_is_a_move(subject: Subject) -> str:
     """Rows in, rows out: shape and type stay, the input is left alone, every row gets a draw of its own."""
-    rows = subject.walked_rows(FEW)
+    move, rows = subject.move, subject.walked_rows(FEW)
     moved = 0
     for copies in (rows.expand(COPIES, -1, -1), rows[:, None].expand(-1, COPIES, -1)):  # [16, M, k], [M, 16, k]
-        one, other = _ask_twice(subject, "move", subject.move, copies)
+        one, other = _ask_twice(subject, "move", move, copies)
         moved += int((one != copies).any(-1).sum())
         across = 0 if copies.shape[0] == COPIES else 1
         lockstep = all(bool((found == found.narrow(across, 0, 1)).all()) for found in (one, other))
@@ -48,10 +48,10 @@ def move_is_a_move(subject: Subject) -> str:
 
 
 def move_keeps_the_label(subject: Subject) -> str:
-    generator, rows = subject.generator("move label"), subject.walked_rows(ROWS)
+    generator, move, rows = subject.generator("move label"), subject.move, subject.walked_rows(ROWS)
     here = rows.expand(ROWS // len(rows), -1, -1)  # [B, M, k]
     for _ in range(STEPS):
-        there = subject.move(here.clone(), generator)
+        there = move(here.clone(), generator)
         label = subject.task.rule(here.clone())
         _require_label(subject, "move", here, there, label, "give a row back unchanged where its label would change")
         here = there
@@ -60,14 +60,14 @@ def move_keeps_the_label(subject: Subject) -> str:
 
 def move_is_symmetric(subject: Subject) -> str:
     """c -> c' is as likely as c' -> c: all small sets of rows are compared, or some rows with their neighbours."""
-    generator, space = subject.generator("move symmetric"), subject.task.space
+    generator, move, space = subject.generator("move symmetric"), subject.move, subject.task.space
     states = subject.walked_rows(STATES + 1)
     if len(states) > STATES:
         few = states[:16]
-        around = subject.move(few.expand(STATES // len(few), -1, -1).clone(), generator).flatten(0, 1)
+        around = move(few.expand(STATES // len(few), -1, -1).clone(), generator).flatten(0, 1)
         states = torch.cat([few, around]).unique(dim=0)
     draws = min(DRAWS, PROPOSALS // len(states))
-    counts = count_proposals(subject.move, space, states, draws, generator)
+    counts = count_proposals(move, space, states, draws, generator)
     found = compare_ways(counts)
     if not found.symmetric:
         i, j = found.worst
@@ -85,7 +85,7 @@ def move_is_symmetric(subject: Subject) -> str:
 
 def move_connects(subject: Subject) -> str:
     """Every row of a label can be reached from every other, where all rows of the label are known and not too many."""
-    cache, task = subject.cache, subject.task
+    move, cache, task = subject.move, subject.cache, subject.task
     known = subject.walked() & cache.complete & (cache.counts <= LINKED)  # [L]
     known &= torch.where(known, cache.counts, 0).cumsum(0) <= LINKED
     wanted = int(known.sum())
@@ -94,7 +94,7 @@ def move_connects(subject: Subject) -> str:
     label = subject.label_of_row()
     states, label = cache.rows[known[label]].long(), label[known[label]]
     draws = min(LINKS, LINKING // len(states))
-    part = connected_parts(subject.move, task.space, states, wanted, draws, subject.generator("move connected"))
+    part = connected_parts(move, task.space, states, wanted, draws, subject.generator("move connected"))
     parts, place = part.unique(return_inverse=True)
     if len(parts) > wanted:
         of_label = label[parts].bincount(minlength=len(known))  # a part's number is that of a state in it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from softpnet.errors import TaskError
 from softpnet.task.concepts import ConceptSpace, Group
@@ -80,7 +80,8 @@ class Report:
         width = max(len(result.name) for result in self)
         lines = [f"{result.outcome:14}  {result.name:{width}}  {result.message}" for result in self]
         total = Counter(result.outcome for result in self)
-        summary = ", ".join(f"{times} {outcome}" for outcome, times in total.items())
+        there = [outcome for outcome in get_args(Outcome) if total[outcome]]
+        summary = ", ".join(count(total[o], o) if o == "warning" else f"{total[o]} {o}" for o in there)
         return "\n".join([*lines, f"task {self.task!r}: {summary}"])
 
     __repr__ = __str__  # what a notebook shows

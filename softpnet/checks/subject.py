@@ -108,7 +108,7 @@ class Subject:
     @cached_property
     def data(self) -> Data:
         if self.task.data is None:
-            raise NotApplicable("the task has no data=..., which `softpnet train` needs and `fit` does not")
+            raise NotApplicable("the task has no data=...")
         return self.new_data()
 
     def new_data(self) -> Data:

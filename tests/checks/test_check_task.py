@@ -350,6 +350,14 @@ def test_every_check_has_a_task_that_fails_it():
     assert {name for _, name, *_ in BROKEN.values()} == set(CHECKS) - tells_only
 
 
+def test_the_sum_at_the_end_is_in_order_and_counts_warnings():
+    report = check(background=-1.0, encoder=None, corrupt=None)
+    assert str(report).endswith(
+        f"task 'adding': {len(report) - 4} passed, 1 warning, 1 failed, 1 not applicable, 1 not run"
+    )
+    assert ", 2 warnings, " in str(check(background=-1.0, settings=sp.Settings(rule_weight=0), corrupt=None))
+
+
 def test_checks_that_build_on_a_failed_one_say_so_and_the_others_run():
     report = check(data=lambda streams: 1 / 0)
     assert report["inputs"].outcome == "not run" and "builds on 'data', which failed" in report["inputs"].message
@@ -431,8 +439,9 @@ def test_a_space_and_a_rule_are_enough():
     report = sp.check_task(sp.Task(SPACE, label))
     assert report.ok
     without = {r.name for r in report if r.outcome == "not applicable"}
+    assert report["data"].outcome == "warning" and "`softpnet train` refuses it" in report["data"].message
     assert without == {
-        "data", "data repeatable", "inputs", "labels", "concepts", "anchors", "encoder", "training", "complete",
+        "data repeatable", "inputs", "labels", "concepts", "anchors", "encoder", "training", "complete",
         "relabelings", "corruption",
     }  # fmt: skip
 
