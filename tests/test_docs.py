@@ -1,5 +1,6 @@
 """What README and docs show is run as it stands there."""
 
+import pkgutil
 import re
 import runpy
 from pathlib import Path
@@ -10,6 +11,7 @@ from PIL import Image
 
 import softpnet
 from softpnet import Learner, methods, targets, tasks
+from softpnet.cli.main import COMMANDS, option_names
 from softpnet.cli.table import chosen_rows, show
 from softpnet.experiments.rows import SEEDS
 from softpnet.methods.base import Batch, Clock
@@ -19,6 +21,8 @@ from softpnet.targets.source import Query
 from softpnet.training.streams import Streams
 
 ROOT = Path(__file__).parents[1]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+OTHERS = {"--help", "--constraint", "--no-deps"}  # options of every command, and of pip
 
 
 def python_blocks(page):
@@ -176,7 +180,40 @@ def test_the_three_files_of_contributing_train_and_their_targets_are_exact(tmp_p
         torch.testing.assert_close(found[0], found[1])
 
 
-def test_local_links_lead_somewhere():
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
-        for link in re.findall(r"\]\(([^)#:]+)[^):]*\)", page.read_text()):
-            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+def spoken_of(page):
+    """What a page says of today: without tables that commands made, and without the changelog's old names."""
+    text = re.sub(r"<!-- begin.*?<!-- end", "", page.read_text(), flags=re.DOTALL)
+    return re.sub(r"^\| (.*?) \|", "", text, flags=re.M) if page.stem == "CHANGELOG" else text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_modules_and_options_that_a_page_names_exist(page):
+    text = spoken_of(page)
+    files = re.findall(r"`((?:softpnet|tests|bench|torture|docs|results/choices|examples)/[a-z0-9_./-]+)`", text)
+    assert [name for name in files if not (ROOT / name).exists()] == []
+    for name in re.findall(r"(?<!/)\bsoftpnet((?:\.[a-z_]\w*)+)", text):
+        pkgutil.resolve_name(f"softpnet{name}")
+    known = {option for command in COMMANDS.values() for option in option_names(command)}
+    known |= {option.replace("--", "--no-", 1) for option in known}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - known <= OTHERS
+
+
+def test_the_method_s_page_lists_every_method_and_every_source_of_targets():
+    page = (ROOT / "docs/method.md").read_text()
+    sources, listed = re.findall(r"^\| `--(?:targets|method)` \|.*\n\|.*\n((?:\|.*\n)+)", page, flags=re.M)
+    assert sorted(re.findall(r"^\| `(\w+)`", sources, flags=re.M)) == targets.names()
+    assert sorted(re.findall(r"^\| `(\w+)`", listed, flags=re.M)) == methods.names()
+
+
+def headings(page):
+    """As a link names them."""
+    found = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.M)
+    return [re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in found]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_local_links_lead_somewhere(page):
+    for link, _, heading in re.findall(r"\]\(([^)#:]*)(#([^):]+))?\)", page.read_text()):
+        target = page.parent / link if link else page
+        assert target.exists(), f"there is no {link}"
+        assert not heading or heading in headings(target), f"{link or page.name} has no heading {heading}"
