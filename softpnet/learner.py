@@ -124,7 +124,7 @@ class Learner:
             progress: called after every step.
             watch: called after every epoch with the model as it would be if training ended there, and the method's
                 state, to be looked at only: `lambda model, state: model.score(*test)`. Numbers that it returns join
-                the epoch's record in `epochs`. Training goes through the same bits with it and without.
+                the epoch's record in `history`. Training goes through the same bits with it and without.
 
         Ctrl-C stops after the current step, and `interrupted` is true; so does SIGTERM where there is a run folder,
         and then the process exits with code 143.
