@@ -21,10 +21,9 @@ from pathlib import Path
 from softpnet.storage import digest
 from softpnet.training.folder import LAST, MANIFEST, RunFolder
 from torture import tiny
-from torture.subject import Result, one_line
+from torture.subject import PATIENCE_S, Result, one_line
 
 MEMORY = 6 * 2**30
-SECONDS = 120
 CANARY = "executed"
 
 
@@ -221,11 +220,11 @@ def _try(home: Path, command: list[str]) -> list[str]:
             env=os.environ | {"PYTHONPATH": here, "OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
-            timeout=SECONDS,
+            timeout=PATIENCE_S,
             preexec_fn=limit,
         )
     except subprocess.TimeoutExpired:
-        return [f"no end after {SECONDS} s"]
+        return [f"no end after {PATIENCE_S:.0f} s"]
     complaints = ["code was executed"] if (home / CANARY).exists() else []
     complaints += [] if done.returncode == 2 else [f"exit code {done.returncode}"]
     return complaints + ([] if one_line(done.stderr) else [f"said {done.stderr[-400:]!r}"])

@@ -15,7 +15,8 @@ from typing import Any
 from softpnet.storage import digest
 from softpnet.training.folder import CONFIG, EPOCHS, METRICS, MODEL, RunFolder
 
-PATIENCE_S = 300.0
+PATIENCE_S = 600.0
+"""A process that has not answered by then, on however slow a machine, never will."""
 SMALL = ("--warmup-steps", "4", "--batch-size", "16", "--epochs", "3", "--episodes", "5", "--checkpoint-steps", "1")
 
 

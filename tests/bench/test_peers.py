@@ -1,5 +1,6 @@
 """The race between peers is timed, cut off and reported as it says; no peer is needed for that."""
 
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -10,7 +11,6 @@ from bench import peers
 SCRIPT = """
 case $1 in
     fails) echo 'no file /some/where/peer.so' >&2; exit 1;;
-    hangs) echo '{"concept_accuracy_same_time": 0.25}'; exec sleep 60;;
 esac
 echo '{"seconds": 1.5}'
 echo "{\\"seconds\\": 2.0, \\"error\\": \\"given: $*\\"}"
@@ -104,14 +104,26 @@ def test_an_unknown_contender_is_named():
         peers.Race("nobody")
 
 
+def hanging(run):
+    """`subprocess.run` with one process that says a line and never ends; the others have all the time they need."""
+
+    def patient(command, *, timeout, **options):
+        if "hangs" in command:
+            raise subprocess.TimeoutExpired(command, timeout, b'{"concept_accuracy_same_time": 0.25}\n')
+        return run(command, **options)
+
+    return patient
+
+
 def test_neither_failing_nor_hanging_stops_the_others(monkeypatch):
     monkeypatch.setattr(peers, "PROGRAM", ["sh", "-c", SCRIPT, "sh"])
     monkeypatch.setattr(peers, "CONTENDERS", dict.fromkeys(["ours", "fails", "hangs", "last"]))
-    monkeypatch.setattr(peers, "GRACE", 0.0)
+    monkeypatch.setattr(peers, "GRACE", 7.0)
+    monkeypatch.setattr(peers.subprocess, "run", hanging(subprocess.run))
     ours, fails, hangs, last = rows = peers.measure(train=16, epochs=3, seed=7, limit=3.0)
     assert [row["name"] for row in rows] == ["ours", "fails", "hangs", "last"]
     assert all(set(row) == set(peers.KEYS) for row in rows)
     assert ours["error"] == "given: ours --limit=3.0 --train=16 --epochs=3 --seed=7"
     assert fails["error"] == "exit code 1: no file peer.so" and fails["seconds"] is None
-    assert hangs["error"].startswith("cut off at 3 s") and hangs["concept_accuracy_same_time"] == 0.25
+    assert hangs["error"].startswith("cut off at 10 s") and hangs["concept_accuracy_same_time"] == 0.25
     assert last["error"].endswith("--seed=7 --seconds=2.0")  # the seconds that ours took

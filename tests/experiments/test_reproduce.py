@@ -33,6 +33,7 @@ from softpnet.storage import to_json
 from softpnet.training.environment import versions
 from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.lock import hold
+from torture.subject import PATIENCE_S, wait_for
 
 SMALL = {"train": "16", "test": "8", "cached": "50"}
 SHORT = {"epochs": 1, "warmup_steps": 0}
@@ -389,7 +390,7 @@ def test_a_run_of_another_process_is_waited_for_and_not_run_again(tmp_path, monk
             time.sleep(0.1)
             assert not done.done()
             record(tmp_path, ROW, 0, 0.9, 0.8)  # by the other
-        assert done.result(10) == [(ROW, 0)]
+        assert done.result(PATIENCE_S) == [(ROW, 0)]
 
 
 @pytest.mark.parametrize(
@@ -469,11 +470,9 @@ def test_what_was_cut_off_goes_on_from_its_checkpoint(tmp_path):
     command = [sys.executable, "-c", STOPPED, str(tmp_path), json.dumps(SMALL), json.dumps(settings)]
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
     folder = tmp_path / "kand_logic" / UNFINISHED / "long-seed0"
-    until = time.monotonic() + 60
-    while not (folder / "epochs.jsonl").exists() and time.monotonic() < until:
-        time.sleep(0.01)
+    assert wait_for((folder / "epochs.jsonl").exists, process)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) != 0
+    assert process.wait(PATIENCE_S) != 0
     checkpoints = sorted(path.name for path in folder.glob("checkpoint-*"))
     assert checkpoints and not checkpoints[-1].startswith("checkpoint-000000-0000-")
     before = [json.loads(line) for line in (folder / "epochs.jsonl").read_text().splitlines()]

@@ -1,7 +1,6 @@
 """Checkpoints: a run that was stopped, in whatever way, ends in the bits of one that was not."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from softpnet.task.task import Corruption
 from softpnet.training import environment
 from softpnet.training.checkpoint import Checkpoints
 from softpnet.training.folder import RunFolder
+from torture.subject import PATIENCE_S
 
 GENERATOR = torch.Generator().manual_seed(0)
 IMAGES = torch.rand(20, 3, 1, 8, 8, generator=GENERATOR)
@@ -367,7 +367,7 @@ def test_processes_that_train_together_resume_together(tmp_path):
 
     def run(*arguments):
         command = [sys.executable, "together.py", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ})
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
         return done.returncode, done.stderr
 
     assert run("whole")[0] == 0

@@ -146,19 +146,20 @@ def test_links_pipes_and_folders_are_not_read(tmp_path):
 
 
 HOLDER = """
-import sys, time
+import sys
 from pathlib import Path
 from softpnet.training.lock import hold
 with hold(Path(sys.argv[1])):
     print("held", flush=True)
-    time.sleep(60)
+    sys.stdin.read()
 """
 
 
 def test_a_second_process_is_told_who_holds_the_folder_and_a_crash_frees_it(tmp_path):
     import socket
 
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], **pipes)
     assert holder.stdout.readline() == "held\n"
     named = f"in use by process {holder.pid} on {socket.gethostname()}"
     with pytest.raises(InputError, match=named), RunFolder.to_write(tmp_path):
