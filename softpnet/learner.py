@@ -126,6 +126,7 @@ class Learner:
                 state, to be looked at only: `lambda model, state: model.score(*test)`. Numbers that it returns join
                 the epoch's record in `history`. Training goes through the same bits with it and without.
 
+        A process trains in one thread at a time, since torch has one random generator for all of them.
         Ctrl-C stops after the current step, and `interrupted` is true; so does SIGTERM where there is a run folder,
         and then the process exits with code 143.
         """
@@ -137,7 +138,7 @@ class Learner:
             # A user's encoder may draw from the global generator while training, as dropout does.
             for context in (
                 limited_threads(self.hardware.threads),
-                borrowed_global_generator(training.streams("encoder")),
+                borrowed_global_generator(training.streams("encoder"), training=True),
             ):
                 stack.enter_context(context)
             # Without a folder there is nothing to save, and SIGTERM ends the process as it always does.

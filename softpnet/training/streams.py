@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 from torch import Generator, Tensor
+
+from softpnet.errors import InputError
 
 
 class Streams:
@@ -35,10 +38,31 @@ def stream_seed(seed: int, name: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:7], "big")
 
 
+_TURN = threading.RLock()
+_TRAINERS: list[str] = []  # names of the thread whose turn it is, once per training, which may run inside another
+PATIENCE_S = 0.1
+"""How often one who waits for a turn looks who has it."""
+
+
 @contextmanager
-def borrowed_global_generator(generator: Generator) -> Iterator[None]:
-    """Module constructors draw from torch's global generator: seed it from ours, and put it back afterwards."""
+def borrowed_global_generator(generator: Generator, *, training: bool = False) -> Iterator[None]:
+    """Module constructors, and dropout, draw from torch's global generator: seed it from ours, and put it back after.
+
+    A process has only one. Threads wait for each other's turn, but not for a training, which takes long: they raise.
+    """
     seed = int(torch.randint(2**62, (), generator=generator))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
+    while not _TURN.acquire(timeout=PATIENCE_S):
+        if _TRAINERS:
+            raise InputError(
+                f"thread {_TRAINERS[-1]!r} is training with torch's random generator, of which a process has only one; "
+                "wait until it is done, or train, load and check in a process of its own"
+            )
+    mine = [threading.current_thread().name] if training else []
+    _TRAINERS.extend(mine)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        del _TRAINERS[len(_TRAINERS) - len(mine) :]
+        _TURN.release()
