@@ -193,6 +193,7 @@ def test_files_modules_and_options_that_a_page_names_exist(page):
     assert [name for name in files if not (ROOT / name).exists()] == []
     for name in re.findall(r"(?<!/)\bsoftpnet((?:\.[a-z_]\w*)+)", text):
         pkgutil.resolve_name(f"softpnet{name}")
+    assert set(re.findall(r"\bsp\.(\w+)", text)) <= set(softpnet.__all__)
     known = {option for command in COMMANDS.values() for option in option_names(command)}
     known |= {option.replace("--", "--no-", 1) for option in known}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - known <= OTHERS
