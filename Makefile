@@ -9,7 +9,7 @@ quickstart: $(READY)
 	$(BIN)/softpnet train kand_logic --targets kbest --option train=1000 --epochs 5 --rule-delay 1 --rule-ramp 2
 	@echo "Your own task: write a rule in a file and run  $(BIN)/softpnet train my_rule.py  (see docs/your-own-task.md)"
 
-test: $(READY)
+test: check
 	$(BIN)/python -m pytest --numprocesses 2
 
 bench: $(READY)

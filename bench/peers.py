@@ -58,6 +58,7 @@ class Race:
         from softpnet.training.streams import Streams
 
         task = tasks.load("mnist_evenodd", {"train": self.train})
+        assert task.data is not None
         return task, task.data(Streams(self.seed))
 
     def saw(self, examples: int) -> None:

@@ -38,7 +38,8 @@ def kl_loss(log_p: Tensor, labels: Tensor, rows: Tensor, label: Rule, gamma: flo
     total = log_p.new_zeros(())
     for b in range(len(labels)):
         feasible = [row for row in rows.tolist() if label(torch.tensor(row)) == labels[b]]
-        scores = torch.stack([sum(log_p[b, i, v] for i, v in enumerate(row)) for row in feasible]).detach()  # type: ignore[arg-type]
+        each = [[log_p[b, i, v] for i, v in enumerate(row)] for row in feasible]
+        scores = torch.stack([sum(terms[1:], start=terms[0]) for terms in each]).detach()
         weights = torch.softmax(scores / gamma, 0)
         if best:
             weights = torch.zeros_like(scores)

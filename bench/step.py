@@ -35,18 +35,19 @@ def steps(name: str) -> tuple[Iterator[Progress], int, int]:
     module = method.module({"concept": Conv4(channels)})
     fabric = Fabric(accelerator="cpu", devices=1)
     images = settings.batch_size * task.space.slots + (settings.copies + 1) * len(anchors[0])
-    return Training(method, module, *data.train[:2], settings, streams, fabric).steps(), images, channels
+    training = Training(method, module, data.train.inputs, data.train.labels, settings, streams, fabric)
+    return training.steps(), images, channels
 
 
 def measure(count: int = 1, repeats: int = 7) -> list[dict]:
-    rows = []
+    rows: list[dict] = []
     with threads(count):
         for name in SMALL:
             training, images, channels = steps(name)
             for _ in range(4):  # first draws are over; walks and all else go on
                 next(training)
             alone = training_step(Conv4(channels), images, channels)
-            pair = {"whole": lambda t=training: (next(t), next(t)), "encoder": lambda a=alone: (a(), a())}  # type: ignore[misc]
+            pair = {"whole": lambda t=training: (next(t), next(t)), "encoder": lambda a=alone: (a(), a())}
             seconds = in_turns(pair, repeats)
             rows.append(
                 {

@@ -4,6 +4,7 @@ import pkgutil
 import re
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -59,7 +60,7 @@ def test_the_page_runs(page):
 
 def test_images_from_files_are_those_of_the_page(tmp_path, monkeypatch):
     """The tables that the page describes, made of the page's own stand-in images, give that data."""
-    namespace = {"__file__": str(tmp_path / "my_rule.py")}
+    namespace: dict[str, Any] = {"__file__": str(tmp_path / "my_rule.py")}
     for block in python_blocks("docs/your-own-task.md"):
         if "def draw(" in block or "Table(" in block:
             exec(block, namespace)

@@ -7,6 +7,7 @@ import signal
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,8 @@ def test_all_that_is_printed_goes_through_one_place():
     for file in folder.rglob("*.py"):
         if file == folder / "terminal.py":
             continue
-        for node in ast.walk(ast.parse(file.read_text())):
+        nodes: list[Any] = [*ast.walk(ast.parse(file.read_text()))]
+        for node in nodes:
             called = node.func if isinstance(node, ast.Call) else None
             name = getattr(called, "id", None) or getattr(called, "attr", None)
             assert name not in ("print", "Console", "print_exc"), f"{file}, line {node.lineno}: {name}"

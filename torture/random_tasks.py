@@ -12,7 +12,7 @@ from softpnet import targets as sources
 from softpnet.methods import losses
 from softpnet.rules import scoring
 from softpnet.targets import weights as targets
-from softpnet.targets.source import Query
+from softpnet.targets.source import CandidateSource, Query
 from softpnet.task.concepts import row_keys
 from torture.subject import Result
 
@@ -37,10 +37,10 @@ def tasks(count: int = 1000, first: int = 0) -> Result:
         gamma=st.sampled_from([1.0, 0.1, 0.01]),
         extreme=st.booleans(),
     )
-    def one(slots, values, labels, number, source, kept, draw_factor, gamma, extreme):  # type: ignore[no-untyped-def]
+    def one(slots, values, labels, number, source, working_set, draw_factor, gamma, extreme):  # type: ignore[no-untyped-def]
         generator = Generator().manual_seed(number)
         task = _random_task(slots, values, labels, generator)
-        chosen = Settings(targets=source, working_set=kept, draw_factor=draw_factor)
+        chosen = Settings(targets=source, working_set=working_set, draw_factor=draw_factor)
         result.add([f"{slots=} {values=} {labels=} {number=} {source=}: {fault}"
                     for fault in _faults(task, chosen, gamma, extreme, generator)])  # fmt: skip
 
@@ -61,6 +61,7 @@ def _faults(task: Task, chosen: Settings, gamma: float, extreme: bool, generator
     true = space.all()[torch.randint(space.size, (EXAMPLES,), generator=generator)]
     labels = task.rule(true)
     source = sources.make(task, chosen, generator)
+    assert isinstance(source, CandidateSource)
     state = source.start(labels)
     faults = []
     for step in range(STEPS):
@@ -76,7 +77,7 @@ def _faults(task: Task, chosen: Settings, gamma: float, extreme: bool, generator
         has = candidates.valid.any(1)
         checks = {
             "a candidate breaks the rule": (fits | ~candidates.valid).all(),
-            "an example has no candidate": has.all() | (chosen.candidates == "kbest"),
+            "an example has no candidate": has.all() | (chosen.targets == "kbest"),
             "weights do not sum to 1": torch.allclose(weights.sum(1)[has], torch.ones(int(has.sum()))),
             "the target does not sum to 1": torch.allclose(target.sum(-1)[has], torch.ones(())),
             "weight lies on a candidate that is none": (weights.masked_select(~candidates.valid) == 0).all(),

@@ -115,7 +115,7 @@ def refused(given, method, settings):
     made = given.data(Streams(0))
     try:
         model = sp.Learner(given, method=method, **settings)
-        model.fit(*made.train[:2], made.anchors, concepts=made.train.concepts, progress=stop)
+        model.fit(made.train.inputs, made.train.labels, made.anchors, concepts=made.train.concepts, progress=stop)
     except sp.SoftPNetError as error:
         return str(error)
     except Started:

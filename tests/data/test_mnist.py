@@ -183,7 +183,7 @@ def test_no_pixel_or_label_is_lost_or_moved(splits: dict[str, mnist.Mnist], spli
 
 def test_an_unknown_split_is_named_with_the_valid_ones() -> None:
     with pytest.raises(InputError, match=r"'valid'.*'train', 'test'"):
-        mnist.load("valid")  # type: ignore[arg-type]
+        mnist.load("valid")
 
 
 def test_torch_is_not_imported_before_it_is_needed() -> None:

@@ -294,7 +294,7 @@ def test_no_scenes_give_no_images() -> None:
 
 def test_unknown_crop_is_named_with_the_valid_ones() -> None:
     with pytest.raises(ValueError, match="unknown crop 'circle': expected one of 'box', 'window'"):
-        shapes.crops(*scenes(1), seeded(), "circle")  # type: ignore[arg-type]
+        shapes.crops(*scenes(1), seeded(), "circle")
 
 
 def test_wrong_values_are_named_with_the_valid_ones() -> None:

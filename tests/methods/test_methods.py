@@ -3,6 +3,7 @@
 import itertools
 import math
 import signal
+from typing import Any
 
 import pytest
 import torch
@@ -116,7 +117,7 @@ def test_softg_reads_with_a_lenet_where_nobody_brings_an_encoder(name):
 
 
 def test_lenet_gives_84_numbers_for_images_of_28_pixels_as_without_averaging(generator):
-    encoder = lenet(1)
+    encoder: Any = lenet(1)
     inputs = torch.rand(4, 1, 28, 28, generator=generator)
     plain = nn.Sequential(*(layer for layer in encoder if not isinstance(layer, nn.AdaptiveAvgPool2d)))
     assert torch.equal(encoder(inputs), plain(inputs)) and encoder(inputs).shape == (4, 84)

@@ -107,7 +107,7 @@ def test_globals_are_untouched(tmp_path: Path) -> None:
     def state() -> tuple[Any, ...]:
         style = {k: matplotlib.rcParams[k] for k in matplotlib.rcParams if k != "backend"}
         kind, keys, *rest = np.random.get_state()
-        return style, kind, keys.tolist(), rest, torch.get_rng_state().tolist(), random.getstate()
+        return style, kind, list(keys), rest, torch.get_rng_state().tolist(), random.getstate()
 
     with matplotlib.rc_context({"font.size": 20, "svg.hashsalt": "mine"}):
         before = state()

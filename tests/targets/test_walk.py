@@ -1,5 +1,7 @@
 """Working sets: who walks, when, and what counts."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -90,7 +92,7 @@ def test_invalid_examples_get_corrupted_candidates_while_their_walk_stays_valid(
 
 def test_auto_lists_complete_labels_and_searches_the_others(generator):
     task = load("visual_sudoku")
-    source = sources.make(task, Settings(targets="auto", working_set=7, kbest_pool=200), generator)
+    source: Any = sources.make(task, Settings(targets="auto", working_set=7, kbest_pool=200), generator)
     labels = torch.tensor([1, 0, 1])
     log_p = torch.randn(3, 16, 4, generator=generator).log_softmax(-1)
     found, _ = source.candidates(source.start(labels), Query(torch.arange(3), labels, log_p, 0, 1.0), generator)
@@ -105,7 +107,7 @@ def test_auto_lists_complete_labels_and_searches_the_others(generator):
 def test_auto_does_not_trust_an_incomplete_list(generator):
     few = Rows(torch.tensor([[0, 0, 4 - 1]]), complete=torch.zeros(0, dtype=torch.int64))
     task = Task(SUMS.space, SUMS.rule, rows=lambda g: few)
-    source = sources.make(task, Settings(targets="auto", working_set=50, kbest_pool=64), generator)
+    source: Any = sources.make(task, Settings(targets="auto", working_set=50, kbest_pool=64), generator)
     labels = torch.tensor([3])
     found, _ = source.candidates(source.start(labels), Query(torch.tensor([0]), labels, flat(1), 0, 1.0), generator)
     assert found.valid.sum() == 10  # all assignments with sum 3, not only the listed one
