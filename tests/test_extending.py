@@ -73,7 +73,7 @@ def files(tmp_path):
 def test_a_task_a_method_and_a_source_of_targets_are_one_file_each_on_the_command_line(files):
     command = ["train", "task.py", "--method", "method.py", "--targets", "source.py", "--out", "run", "--no-pictures"]
     short = [word for name, value in SHORT.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    subprocess.run([sys.executable, "-m", "softpnet.cli.main", *command, *short], cwd=files, check=True)
+    subprocess.run([sys.executable, "-m", "softpnet", *command, *short], cwd=files, check=True)
     config = json.loads((files / "run/config.json").read_text())
     assert (config["task"], config["method"], config["settings"]["targets"]) == ("mine", "method.py", "source.py")
     assert config["settings"]["gamma"] == 0.5

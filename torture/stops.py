@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import resource
 import shutil
@@ -111,8 +112,7 @@ def full_disk(count: int = 20, subjects: Sequence[Subject] = SUBJECTS[:1], jobs:
         process = subject.start(folder)
         wait_for(lambda: any(folder.glob("checkpoint-*.safetensors")) and (folder / MANIFEST).exists(), process)
         time.sleep(dice.uniform(0, seconds / 2))
-        largest = max(path.stat().st_size for path in folder.glob("checkpoint-*.safetensors"))
-        limit = int(2 ** dice.uniform(0, 20)) % largest
+        limit = int(2 ** dice.uniform(0, 20)) % _largest(folder)
         _limit_files(process, limit)
         _, error = process.communicate()
         what = f"{subject.task}, files cut off at {limit} bytes"
@@ -129,6 +129,13 @@ def full_disk(count: int = 20, subjects: Sequence[Subject] = SUBJECTS[:1], jobs:
         return complaints + _resumed(subject, folder, expected, what)
 
     return _each(result, case, subjects, count, jobs, seed)
+
+
+def _largest(folder: Path) -> int:
+    """Bytes of the largest checkpoint; while we look, one may be replaced by the next."""
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            return max((path.stat().st_size for path in folder.glob("checkpoint-*.safetensors")), default=1)
 
 
 def _limit_files(process: subprocess.Popen[str], limit: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import typing
 from collections.abc import Mapping
@@ -9,11 +10,15 @@ from inspect import Parameter
 from types import UnionType
 from typing import Any
 
+import msgspec
+
 from softpnet.errors import InputError, TaskError
 from softpnet.task.settings import whole_number
 
 MOST = 10_000_000
 """A built-in task makes no more examples or rows than this: they would fill any memory."""
+
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", type(None): "null"}
 
 
 def typed_options(name: str, make: Any, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,9 +29,7 @@ def typed_options(name: str, make: Any, given: Mapping[str, Any]) -> dict[str, A
         if key not in parameters:
             known = f"its options are {', '.join(parameters)}" if parameters else "it has none"
             raise InputError(f"task {name} has no option {key!r}; {known}")
-        declared = parameters[key].annotation
-        hint = type(parameters[key].default) if declared is Parameter.empty else declared
-        result[key] = _convert(name, key, value, hint)
+        result[key] = _convert(name, key, value, _declared(parameters[key]))
     for key, parameter in parameters.items():
         if parameter.default is Parameter.empty and key not in given:
             raise InputError(f"task {name} needs a value for {key!r}; add --option {key}=..., or give it a default")
@@ -52,26 +55,35 @@ def _parameters(name: str, make: Any) -> dict[str, Parameter]:
     return {key: parameter for key, parameter in found.items() if parameter.kind not in several}
 
 
+def _declared(parameter: Parameter) -> Any:
+    """The type that is written, else that of the default, where there is one."""
+    if parameter.annotation is not Parameter.empty:
+        return parameter.annotation
+    return Any if parameter.default in (Parameter.empty, None) else type(parameter.default)
+
+
 def _convert(name: str, key: str, value: Any, hint: Any) -> Any:
-    if typing.get_origin(hint) in (typing.Union, UnionType):  # int | None is read as int
-        hint = next(h for h in typing.get_args(hint) if h is not type(None))
-    choices = typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else None
-    if choices:
-        value = {str(choice): choice for choice in choices}.get(value, value)
-        if value not in choices:
-            raise InputError(
-                f"option {key} of task {name} is {value!r}, expected one of {', '.join(map(repr, choices))}"
-            )
+    """The value in the first of the declared types that its text can be read as."""
+    kinds = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, UnionType) else (hint,)
+    for kind in kinds:
+        with contextlib.suppress(Exception):  # a type of the task's own may raise anything
+            return _read(value, kind)
+    expected = " or ".join(_in_words(kind) for kind in kinds)
+    raise InputError(f"option {key} of task {name} is {value!r}, expected {expected}")
+
+
+def _read(value: Any, kind: Any) -> Any:
+    if typing.get_origin(kind) is typing.Literal:
+        return {str(choice): choice for choice in typing.get_args(kind)}[str(value)]
+    if not isinstance(value, str):
         return value
-    if isinstance(value, str) and hint is bool:
-        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-        if value.lower() not in words:
-            raise InputError(f"option {key} of task {name} is {value!r}, expected true or false")
-        return words[value.lower()]
-    if isinstance(value, str) and hint in (int, float):
-        try:
-            return hint(value)
-        except ValueError:
-            expected = "a whole number" if hint is int else "a number"
-            raise InputError(f"option {key} of task {name} is {value!r}, expected {expected}") from None
-    return value
+    if kind is bool:
+        value = {"yes": "true", "no": "false"}.get(value.lower(), value)
+    # strict=False reads numbers, truth and null from text; a type that msgspec does not know is called with the text
+    return msgspec.convert(value, kind, strict=False, dec_hook=lambda own, text: own(text))
+
+
+def _in_words(kind: Any) -> str:
+    if typing.get_origin(kind) is typing.Literal:
+        return f"one of {', '.join(map(repr, typing.get_args(kind)))}"
+    return WORDS[kind] if kind in WORDS else getattr(kind, "__name__", str(kind))

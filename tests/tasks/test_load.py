@@ -1,6 +1,7 @@
 """Tasks are found by name or in a user's file, with its neighbours; their options are read by what they declare."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,26 @@ space = softpnet.ConceptSpace(slots=2, values=3)
 def make(name="sums"):
     return softpnet.Task(space, lambda c: c.sum(-1), name=name)
 """
+
+TYPES = (
+    RULE
+    + """
+import enum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+class Own:
+    pass
+class Colour(Own, enum.Enum):
+    RED = "red"
+class Sized(Own):
+    def __init__(self, text):
+        if text == "wide":
+            raise RuntimeError("no size")
+        self.text = text
+    def __str__(self):
+        return f"sized {self.text}"
+"""
+)
 
 
 @pytest.fixture
@@ -82,6 +103,61 @@ def test_an_annotation_that_names_nothing_is_one_sentence(write):
 )
 def test_a_task_is_made_by_any_callable(write, task, options, name):
     assert tasks.load(write(RULE + task), options).name == name
+
+
+@pytest.mark.parametrize(
+    "declared, given, arrives",
+    [
+        ("int | None", "null", None),
+        ("None | int", "4", 4),
+        ("int | str", "4", 4),
+        ("int | str", "box", "box"),
+        ("int", "1e3", 1000),
+        ("bool", "YES", True),
+        ("bool", "0", False),
+        ("str", "no", "no"),
+        ("Literal[True, 'auto']", "True", True),
+        ("Literal[4, 9] | None", "9", 9),
+        ("Path", "a/b", Path("a/b")),
+        ("Colour", "red", "Colour.RED"),
+        ("Sized", "4", "sized 4"),
+        ("Annotated[int, 'of a side']", "4", 4),
+        ("Any", "4", "4"),
+        ("int", 4, 4),
+        ("str", Path("a/b"), Path("a/b")),
+    ],
+)
+def test_an_option_arrives_as_its_type_says(write, declared, given, arrives):
+    file = write(TYPES + f"def task(a: {declared} = None): return make(str(a) if isinstance(a, Own) else repr(a))")
+    assert tasks.load(file, {"a": given}).name in (arrives, repr(arrives))
+
+
+@pytest.mark.parametrize("declared, arrives", [("a", "'4'"), ("a=None", "'4'"), ("a=1.5", "4.0"), ("a='x'", "'4'")])
+def test_without_a_declared_type_that_of_the_default_holds(write, declared, arrives):
+    assert tasks.load(write(RULE + f"def task({declared}): return make(repr(a))"), {"a": "4"}).name == arrives
+
+
+@pytest.mark.parametrize(
+    "declared, given, expected",
+    [
+        ("int", "4.5", "a whole number"),
+        ("int", "9" * 5000, "a whole number"),
+        ("float", "wide", "a number"),
+        ("bool", "2", "true or false"),
+        ("int | None", "none", "a whole number or null"),
+        ("Literal['a', 'b'] | bool", "c", "one of 'a', 'b' or true or false"),
+        ("Literal['a', 'b']", 3, "one of 'a', 'b'"),
+        ("list[int]", "3", "list"),
+        ("Colour", "green", "Colour"),
+        ("Sized", "wide", "Sized"),
+        ("3", "4", "3"),
+    ],
+)
+def test_an_option_that_its_type_does_not_take_is_refused_with_what_it_takes(write, declared, given, expected):
+    file = write(TYPES + f"def task(a: {declared} = None): return make()")
+    with pytest.raises(InputError) as caught:
+        tasks.load(file, {"a": given})
+    assert str(caught.value) == f"option a of task {file} is {given!r}, expected {expected}"
 
 
 def test_what_has_no_parameters_to_be_read_is_one_sentence(write):
