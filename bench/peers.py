@@ -92,17 +92,19 @@ def network(race: Race, anchors: bool) -> tuple[Any, Any]:
 
     from softpnet.networks.augmentation import augment
     from softpnet.networks.encoders import conv4
+    from softpnet.task.settings import Settings
 
     torch.manual_seed(race.seed)
     net = torch.nn.Sequential(conv4(1), torch.nn.Linear(64, 10))
     optimiser = torch.optim.Adam(net.parameters(), lr=1e-3)
     task, data = race.given
-    test, originals, copies = data.tests["test"], data.anchors, task.settings.copies
+    settings = Settings().override(**task.settings)
+    test, originals, copies = data.tests["test"], data.anchors, settings.copies
 
     @torch.inference_mode()
     def judge() -> dict[str, float]:
         net.eval()
-        found = torch.cat([net(part.flatten(0, 1)).argmax(-1) for part in test.images.split(256)]).view(-1, 2)
+        found = torch.cat([net(part.flatten(0, 1)).argmax(-1) for part in test.inputs.split(256)]).view(-1, 2)
         net.train()
         right = (found == test.concepts, task.rule(found) == test.labels)
         return {score: hits.float().mean().item() for score, hits in zip(SCORES, right, strict=True)}
@@ -110,9 +112,9 @@ def network(race: Race, anchors: bool) -> tuple[Any, Any]:
     race.judge, race.since = judge, time.perf_counter()
     generator = torch.Generator().manual_seed(race.seed)
     truth = originals.concepts.repeat(copies + 1)
-    for _ in range(task.settings.warmup_steps if anchors else 0):
-        views = augment(originals.images.repeat(copies, 1, 1, 1), task.background, generator)
-        loss = torch.nn.functional.cross_entropy(net(torch.cat([originals.images, views])), truth)
+    for _ in range(settings.warmup_steps if anchors else 0):
+        views = augment(originals.inputs.repeat(copies, 1, 1, 1), task.background, generator)
+        loss = torch.nn.functional.cross_entropy(net(torch.cat([originals.inputs, views])), truth)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

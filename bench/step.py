@@ -16,6 +16,7 @@ from softpnet.rules.rows import Cache
 from softpnet.targets import kbest
 from softpnet.targets.source import Query, State
 from softpnet.task.inputs import arrange_anchors
+from softpnet.task.settings import Settings
 from softpnet.training.loop import Progress, Training
 from softpnet.training.streams import Streams
 
@@ -28,7 +29,7 @@ def steps(name: str) -> tuple[Iterator[Progress], int, int]:
     task = tasks.load(name, SMALL[name])
     streams = Streams(0)
     data = task.data(streams)  # type: ignore[misc]
-    settings = task.settings.override(epochs=10**6, warmup_steps=0)
+    settings = Settings().override(**task.settings | dict(epochs=10**6, warmup_steps=0))
     anchors = arrange_anchors(task.space, data.anchors, data.train.inputs.shape[2:])
     method = methods.find("softpnet")(task, settings, anchors)
     channels = data.train.inputs.shape[2]
@@ -83,7 +84,7 @@ def _kand_parts(count: int, step: float, repeats: int) -> list[dict]:
     build = time.perf_counter() - began
     log_p = torch.randn(64, task.space.k, task.space.h, generator=generator).log_softmax(-1)
     labels = torch.arange(64) % 2
-    best = kbest.Source(task, task.settings, generator)
+    best = kbest.Source(task, Settings().override(**task.settings), generator)
     query = Query(torch.arange(64), labels, log_p, 0, 1.0)
     seconds = in_turns(
         {

@@ -36,7 +36,7 @@ def task(train: int = 3000, test: int = 5000) -> sp.Task:
         space=sp.ConceptSpace(slots=2, values=10),  # two images, each showing one of ten digits
         rule=rule,
         data=data,
-        settings=sp.Settings(epochs=2),
+        settings=dict(epochs=2),
     )
 
 

@@ -27,7 +27,7 @@ from softpnet.storage import refuse_code, to_json
 from softpnet.targets.source import State
 from softpnet.task.data import Anchors
 from softpnet.task.inputs import arrange_anchors, check_concepts, check_inputs, check_labels, needed_concepts
-from softpnet.task.settings import Hardware, checked_seed
+from softpnet.task.settings import Hardware, checked_seed, resolve
 from softpnet.task.task import Task
 from softpnet.training import environment
 from softpnet.training import run as runs
@@ -84,14 +84,7 @@ class Learner:
         self.seed, self.encoder = checked_seed(seed), encoder
         self.method_class = methods.find(method)
         self.method = name_of(method)
-        fixed = self.method_class.fixed
-        for name, value in fixed.items():
-            if settings.get(name, value) not in (value, getattr(task.settings, name)):
-                raise InputError(
-                    f"{name} is {settings[name]!r}, but method {self.method!r} is defined with {name} = {value!r}; "
-                    "leave the setting out or choose another method"
-                )
-        self.settings = task.settings.override(**settings | fixed)
+        self.settings, self.given_by = resolve(task.settings, self.method_class.fixed, settings, self.method)
         self.module: Reader | None = None
         self.input_shape: torch.Size | None = None
         self.anchors: list[Tensor] = []

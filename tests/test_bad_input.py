@@ -15,6 +15,7 @@ from softpnet import (
     InputError,
     Learner,
     Rows,
+    Settings,
     SoftPNetError,
     Task,
     TaskError,
@@ -849,7 +850,7 @@ def test_an_impossible_label_in_a_space_too_large_to_list_is_refused_by_the_cach
     """k-best cannot prove that no assignment has a label, and a rare one may still be found."""
     task = tasks.load("kand_logic", {"cached": 100})
     for candidates, expected in (("kbest", "warns"), ("auto", "warns"), ("cache", "raises")):
-        source = sources.make(task, task.settings.override(targets=candidates), torch.Generator().manual_seed(0))
+        source = sources.make(task, Settings(targets=candidates), torch.Generator().manual_seed(0))
         says = r"label 7 .*\(example ids 1, 2\).*add rows"
         with pytest.warns(UserWarning, match=says) if expected == "warns" else pytest.raises(InputError, match=says):
             source.start(torch.tensor([1, 7, 7]))

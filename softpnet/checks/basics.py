@@ -8,7 +8,6 @@ from softpnet.checks.report import count
 from softpnet.checks.subject import Subject
 from softpnet.errors import TaskError
 from softpnet.task.concepts import ConceptSpace
-from softpnet.task.settings import Settings
 
 
 def space_is_sound(subject: Subject) -> str:
@@ -29,9 +28,6 @@ def space_is_sound(subject: Subject) -> str:
 
 def settings_are_accepted(subject: Subject) -> str:
     """The task's values and those that were given are in range, and the method takes them."""
-    settings = subject.task.settings
-    if not isinstance(settings, Settings):
-        raise TaskError(f"the settings are {type(settings).__name__}, expected softpnet.Settings(epochs=10, ...)")
     return f"{count(subject.model.settings.epochs, 'epoch')} of method {subject.model.method!r}"
 
 

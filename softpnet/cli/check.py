@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import tyro
 
-from softpnet.cli.options import Options, changed_settings, parse_options
-from softpnet.task.settings import Settings
+from softpnet.cli.options import GivenSettings, Options, parse_options
 from softpnet.terminal import say
 
 
@@ -23,7 +22,7 @@ class Check:
     """How it is to be trained (see `softpnet methods`)."""
     option: Options = ()
     """An option of the task, as in `--option support=train`; may be given several times."""
-    settings: tyro.conf.OmitArgPrefixes[Settings] = field(default_factory=Settings)
+    settings: tyro.conf.OmitArgPrefixes[GivenSettings] = field(default_factory=dict)
 
     def run(self) -> int:
         """Print the report; 0 where no check failed, 1 where one did."""
@@ -31,8 +30,6 @@ class Check:
         from softpnet.checks.check_task import check_task
 
         task = tasks.load(self.task, parse_options(self.option))
-        # Settings of another kind cannot be changed one by one; the report says so.
-        changed = changed_settings(self, task) if isinstance(task.settings, Settings) else {}
-        report = check_task(task, method=self.method, seed=self.seed, **changed)
+        report = check_task(task, method=self.method, seed=self.seed, **self.settings)
         say(report)
         return 0 if report.ok else 1

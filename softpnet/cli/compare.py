@@ -7,11 +7,10 @@ from pathlib import Path
 
 import tyro
 
-from softpnet.cli.options import Options, Several, changed_settings, flat, parse_options
+from softpnet.cli.options import GivenSettings, Options, Several, flat, parse_options
 from softpnet.cli.reproduce import run_and_show
 from softpnet.cli.table import chosen_seeds
 from softpnet.errors import InputError
-from softpnet.task.settings import Settings
 from softpnet.terminal import say
 
 COMPARED = ("softpnet", "pnet_sl", "softg_k", "abduction_anchored", "supervised")
@@ -36,7 +35,7 @@ class Compare:
     """Folder of the records: in it a folder per task, in that a file per method, with a line of JSON per seed."""
     into: Path | None = None
     """A Markdown page to put the tables into, between its two marks."""
-    settings: tyro.conf.OmitArgPrefixes[Settings] = field(default_factory=Settings)
+    settings: tyro.conf.OmitArgPrefixes[GivenSettings] = field(default_factory=dict)
 
     def run(self) -> int:
         from softpnet import methods, tasks
@@ -52,11 +51,10 @@ class Compare:
             methods.find(method)
         options = parse_options(self.option)
         task = tasks.load(self.task, options)
-        changed = changed_settings(self, task)
         # Ours is compared with all that come after it.
         ordered = sorted(dict.fromkeys(wanted), key=lambda method: method != OURS)
         folder = plain_name(task.name)
-        rows = [Row(method, method, self.task, method, options, changed, folder=folder) for method in ordered]
+        rows = [Row(method, method, self.task, method, options, self.settings, folder=folder) for method in ordered]
         seeds = chosen_seeds(self.seeds)
         check_same_data(task, [record for row in rows for record in read_records(row, seeds, self.records)])
         picture = self.records / folder / "seeds.png"

@@ -1,19 +1,19 @@
-"""Options that several commands take: those of a task, and the settings, whose defaults are the task's."""
+"""Options that several commands take: those of a task, and the settings, of which only what is given is passed on."""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
 import itertools
-import sys
+import textwrap
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypedDict, TypeVar, get_type_hints
 
 import tyro
 
 from softpnet.errors import InputError
-
-if TYPE_CHECKING:
-    from softpnet.task.task import Task
+from softpnet.task.settings import Hardware, Settings
 
 Options = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE"), tyro.conf.UseAppendAction]
 
@@ -28,18 +28,6 @@ def flat(given: Iterable[Iterable[T]]) -> tuple[T, ...]:
     return tuple(itertools.chain.from_iterable(given))
 
 
-def parse_again(command: Any, task: Task) -> Any:
-    """The command with the task's own settings in place of those that were not given, now that the task is known."""
-    defaults = dataclasses.replace(command, settings=task.settings)
-    return tyro.cli(type(command), args=sys.argv[2:], default=defaults, prog=f"softpnet {sys.argv[1]}")
-
-
-def changed_settings(command: Any, task: Task) -> dict[str, Any]:
-    """The settings that were given and are not the task's own."""
-    chosen, own = (dataclasses.asdict(each) for each in (parse_again(command, task).settings, task.settings))
-    return {name: value for name, value in chosen.items() if value != own[name]}
-
-
 def parse_options(given: tuple[str, ...]) -> dict[str, str]:
     """`("support=train",)` -> `{"support": "train"}`."""
     for text in given:
@@ -50,3 +38,30 @@ def parse_options(given: tuple[str, ...]) -> dict[str, str]:
         if names.count(name) > 1:
             raise InputError(f"option {name!r} is given {names.count(name)} times, expected once; leave one out")
     return dict(text.split("=", 1) for text in given)
+
+
+def _given(kind: type, unless: str) -> Any:
+    """A dict type of the fields of a dataclass: on the command line only those that are given are in it."""
+    hints, said = get_type_hints(kind), _docstrings(kind)
+    fields = {
+        field.name: Annotated[
+            hints[field.name], tyro.conf.arg(help=said[field.name], help_behavior_hint=f"({unless}: {field.default})")
+        ]
+        for field in dataclasses.fields(kind)
+    }
+    return TypedDict(f"Given{kind.__name__}", fields, total=False)  # type: ignore[operator]
+
+
+def _docstrings(kind: type) -> dict[str, str]:
+    """What stands below each field of a class."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(definition, ast.ClassDef)
+    found = {}
+    for field, below in itertools.pairwise(definition.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            found[ast.unparse(field.target)] = " ".join(str(below.value.value).split())
+    return found
+
+
+GivenSettings = _given(Settings, "the task's own, or")
+GivenHardware = _given(Hardware, "default")

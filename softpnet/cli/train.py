@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import tyro
 
-from softpnet.cli.options import Options, parse_again, parse_options
-from softpnet.task.settings import Hardware, Settings
+from softpnet.cli.options import GivenHardware, GivenSettings, Options, parse_options
 from softpnet.terminal import say
-
-if TYPE_CHECKING:
-    from softpnet.task.task import Task
 
 INTERRUPTED = 130
 
@@ -44,16 +38,11 @@ class Train:
     """Draw what was learned."""
     watch: bool = False
     """Judge on the first test set after every epoch, to draw how the run came along; nothing is chosen by it."""
-    settings: tyro.conf.OmitArgPrefixes[Settings] = field(default_factory=Settings)
-    hardware: tyro.conf.OmitArgPrefixes[Hardware] = field(default_factory=Hardware)
+    settings: tyro.conf.OmitArgPrefixes[GivenSettings] = field(default_factory=dict)
+    hardware: tyro.conf.OmitArgPrefixes[GivenHardware] = field(default_factory=dict)
 
     def run(self) -> int:
         from softpnet import tasks
-
-        task = tasks.load(self.task, parse_options(self.option))
-        return parse_again(self, task).train(task)
-
-    def train(self, task: Task) -> int:
         from softpnet.cli.display import Display, show_metrics
         from softpnet.learner import Learner
         from softpnet.report.judge import judge
@@ -63,13 +52,8 @@ class Train:
         from softpnet.training.folder import free_run_folder, last_run_folder
         from softpnet.training.streams import Streams
 
-        model = Learner(
-            task,
-            method=self.method,
-            seed=self.seed,
-            **dataclasses.asdict(self.settings),
-            **dataclasses.asdict(self.hardware),
-        )
+        task = tasks.load(self.task, parse_options(self.option))
+        model = Learner(task, method=self.method, seed=self.seed, **self.settings, **self.hardware)
         data = make_data(task, Streams(self.seed))
         check_tests(task, data)
         name_folder = last_run_folder if self.resume else free_run_folder

@@ -45,7 +45,7 @@ class Method(ABC):
     """Names of the numbers in `loss`'s info that a progress display shows."""
 
     fixed: ClassVar[dict[str, Any]] = {}
-    """Settings that belong to what the method is, whatever the task's value is."""
+    """Settings that belong to what the method is, whatever the task's value is; the settings handed in have them."""
 
     needs_concepts: ClassVar[bool] = False
     """Whether it trains on the true concepts. No other method ever gets them."""
@@ -58,7 +58,7 @@ class Method(ABC):
 
     def __init__(self, task: Task, settings: Settings, anchors: list[Tensor]) -> None:
         """Anchors: per group `[P, C, H, W]`, in the order of the group's primitives."""
-        self.task, self.settings, self.anchors = task, settings.override(**self.fixed), anchors
+        self.task, self.settings, self.anchors = task, settings, anchors
 
     @staticmethod
     def encoder(channels: int) -> nn.Module:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from softpnet.errors import InputError
+from softpnet.errors import InputError, TaskError
 
 Target = Literal["soft", "best"]
 Device = Literal["cpu", "cuda", "mps", "auto"]
@@ -87,17 +88,8 @@ class Settings:
                 _require(field.name, value, fine, f"a finite number, of a size up to {LARGEST:g}")
             elif field.type == "bool":
                 _require(field.name, value, isinstance(value, bool), "True or False")
-        at_least_one = (
-            "epochs",
-            "batch_size",
-            "episodes",
-            "working_set",
-            "draw_factor",
-            "kbest_pool",
-            "walk_every",
-            "walk_steps",
-        )
-        for name in at_least_one:
+        sizes = ("epochs", "batch_size", "episodes", "working_set", "draw_factor", "kbest_pool")
+        for name in (*sizes, "walk_every", "walk_steps"):
             _require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
         _require(
             "copies",
@@ -105,16 +97,8 @@ class Settings:
             self.copies >= 1,
             "at least 1, because an episode's queries are the copies that are not its support",
         )
-        for name in (
-            "halve_every",
-            "warmup_steps",
-            "warmup_examples",
-            "views_delay",
-            "rule_delay",
-            "rule_ramp",
-            "rule_weight",
-            "weight_decay",
-        ):
+        delays = ("views_delay", "rule_delay", "rule_ramp")
+        for name in ("halve_every", "warmup_steps", "warmup_examples", *delays, "rule_weight", "weight_decay"):
             _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         for name in ("learning_rate", "gamma", "gamma_decay", "gamma_floor"):
             value = getattr(self, name)
@@ -133,6 +117,35 @@ class Settings:
         if unknown:
             raise InputError(f"unknown setting {unknown[0]!r}; the valid ones are {', '.join(valid)}")
         return dataclasses.replace(self, **changes).check()
+
+
+Giver = Literal["default", "task", "method", "user"]
+
+
+def resolve(
+    task: Mapping[str, Any], method: Mapping[str, Any], user: Mapping[str, Any], name_of_method: str
+) -> tuple[Settings, dict[str, Giver]]:
+    """The settings of a run, task < method < user, checked; and who gave each value.
+
+    What a method fixes is what it is: a user may say the same, and nothing else.
+    """
+    if not isinstance(task, Mapping):
+        raise TaskError(
+            f"the settings of the task are {type(task).__name__} {task!r}, expected a dict by name, {{'epochs': 10}}"
+        )
+    for name, value in method.items():
+        if user.get(name, value) != value:
+            raise InputError(
+                f"{name} is {user[name]!r}, but method {name_of_method!r} is defined with {name} = {value!r}; "
+                "leave the setting out or choose another method"
+            )
+    layers: tuple[tuple[Giver, Mapping[str, Any]], ...] = (("task", task), ("user", user), ("method", method))
+    givers: dict[str, Giver] = {field.name: "default" for field in dataclasses.fields(Settings)}
+    values: dict[str, Any] = {}
+    for giver, layer in layers:
+        values |= layer
+        givers |= dict.fromkeys(layer, giver)
+    return Settings().override(**values), givers
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from torch import Generator, Tensor, nn
 
 from softpnet.task.concepts import ConceptSpace, check_name
 from softpnet.task.data import Data
-from softpnet.task.settings import Settings
 
 Rule = Callable[[Tensor], Tensor]
 """f_K, vectorised: assignments `[..., k]` -> integer labels `[...]` or label vectors `[..., m]`."""
@@ -55,7 +54,7 @@ class Task:
         data: makes training data, anchors and test sets from named random streams; needed by the command line only.
         encoder: makes the encoder of one group from the number of image channels; conv4 unless given.
         background: pixel value outside an augmented image.
-        settings: this task's numbers.
+        settings: fields of `Settings` that are this task's own, by name.
         origin: where the task was found, so that a saved model can find it again; set by `tasks.load`.
     """
 
@@ -69,7 +68,7 @@ class Task:
     data: Callable[[Callable[[str], Generator]], Data] | None = None
     encoder: Callable[[int], nn.Module] | None = None
     background: float = 0.0
-    settings: Settings = field(default_factory=Settings)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:

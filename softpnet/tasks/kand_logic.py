@@ -17,14 +17,13 @@ from softpnet.rules.moves import change_one, switch_one
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Anchors, Data, Examples
 from softpnet.task.options import check_count
-from softpnet.task.settings import Settings
 from softpnet.task.task import Corruption, Rows, Task
 
 # 9 objects, figure after figure, each with a shape and a colour; primitive id = 3 * shape + colour
 SPACE = ConceptSpace(slots=9, values=(3, 3), value_names=(shapes.SHAPES, shapes.COLOURS))
 SIZES = torch.tensor(SPACE.sizes)
 
-SETTINGS = Settings(
+SETTINGS = dict(
     epochs=20,
     halve_every=3,
     weight_decay=1e-4,

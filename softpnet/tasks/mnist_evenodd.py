@@ -13,14 +13,13 @@ from softpnet.errors import InputError
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Anchors, Data, Examples
 from softpnet.task.options import check_count
-from softpnet.task.settings import Settings
 from softpnet.task.task import Rows, Task
 
 SPACE = ConceptSpace(slots=2, values=10)
 ONE_WAY = torch.tensor([[0, 6], [2, 8], [4, 6], [4, 8], [1, 5], [3, 7], [1, 9], [3, 9]])
 SUPPORT = torch.cat([ONE_WAY, ONE_WAY.flip(1)])  # [16, 2], the pairs of the training set
 
-SETTINGS = Settings(
+SETTINGS = dict(
     epochs=10,
     copies=3,
     working_set=20,

@@ -15,7 +15,6 @@ from softpnet.rules.moves import drop_and_complete
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Anchors, Data, Examples
 from softpnet.task.options import check_count
-from softpnet.task.settings import Settings
 from softpnet.task.task import Corruption, Rows, Task
 
 SPACE = ConceptSpace(slots=16, values=4, value_names=["1234"])  # cell value v shows the digit v + 1
@@ -29,7 +28,7 @@ DIAGONAL_BLOCKS = (BLOCKS[0].tolist(), BLOCKS[3].tolist())
 KEPT = [cell for block in DIAGONAL_BLOCKS for cell in block]
 SWAPS = [(block[i], block[j]) for block in DIAGONAL_BLOCKS for i, j in ((0, 1), (0, 2), (2, 3), (1, 3), (0, 3))]
 
-SETTINGS = Settings(
+SETTINGS = dict(
     epochs=20,
     copies=9,
     working_set=100,

@@ -115,7 +115,7 @@ def test_every_built_in_task_passes(name):
     assert {"move label", "move symmetric", "training", "concepts"} <= {r.name for r in report if r.outcome == "passed"}
 
 
-KBEST = sp.Settings(targets="kbest")
+KBEST = dict(targets="kbest")
 
 
 @pytest.mark.parametrize(
@@ -204,8 +204,8 @@ def in_place(rows, generator):
 
 BROKEN = {
     "no space": (dict(space=(3, 3)), "space", "is tuple, expected a softpnet.ConceptSpace"),
-    "no epochs": (dict(settings=sp.Settings(epochs=0)), "settings", "epochs is 0, expected at least 1"),
-    "no settings": (dict(settings={"epochs": 3}), "settings", "are dict, expected softpnet.Settings"),
+    "no epochs": (dict(settings=dict(epochs=0)), "settings", "epochs is 0, expected at least 1"),
+    "settings as a list": (dict(settings=[3]), "settings", "are list [3], expected a dict by name"),
     "rule fails": (dict(rule=lambda c: c.total()), "rule runs", "no attribute 'total'"),
     "float labels": (dict(rule=lambda c: label(c) / 2), "rule integers", "returns torch.float32"),
     "one label for all": (dict(rule=lambda c: c.sum()), "rule shape", "to [], expected [64] or [64, m]"),
@@ -366,7 +366,7 @@ def test_checks_that_build_on_a_failed_one_say_so_and_the_others_run():
 
 
 def test_two_faults_are_reported_at_once_and_raised_together():
-    report = check(move=to_a_feasible_neighbour, settings=sp.Settings(epochs=-1))
+    report = check(move=to_a_feasible_neighbour, settings=dict(epochs=-1))
     assert failed(report) == ["settings"], "the walk depends on the settings"
     report = check(move=to_a_feasible_neighbour, encoder=None)
     assert failed(report) == ["encoder", "move symmetric"]
@@ -393,13 +393,13 @@ def test_an_error_names_the_line_of_the_user_s_own_code():
         (dict(data=with_data(inputs=lambda d: 2 * d.train.inputs)), "inputs", "pixels go from 0 to 2, expected 0 to 1"),
         (dict(background=-1.0), "inputs", "background is -1.0, but pixels go from 0 to 1"),
         (
-            dict(settings=sp.Settings(epochs=3, rule_delay=3)),
+            dict(settings=dict(epochs=3, rule_delay=3)),
             "idle settings",
             "rule_delay is 3 of 3 epochs: only the anchors",
         ),
-        (dict(settings=sp.Settings(views=True, views_delay=10)), "idle settings", "views never begin"),
-        (dict(settings=sp.Settings(targets="kbest", kbest_pool=5)), "idle settings", "at most kbest_pool = 5"),
-        (dict(settings=sp.Settings(epochs=4, walk_every=4)), "idle settings", "the walk never takes a step"),
+        (dict(settings=dict(views=True, views_delay=10)), "idle settings", "views never begin"),
+        (dict(settings=dict(targets="kbest", kbest_pool=5)), "idle settings", "at most kbest_pool = 5"),
+        (dict(settings=dict(epochs=4, walk_every=4)), "idle settings", "the walk never takes a step"),
     ],
 )
 def test_what_is_odd_is_a_warning_and_no_failure(changes, name, part):
@@ -449,7 +449,7 @@ def test_a_space_and_a_rule_are_enough():
 def test_a_space_too_large_to_list_needs_rows_or_k_best():
     task = sp.Task(sp.ConceptSpace(slots=13, values=3), lambda c: c.sum(-1))
     assert "targets='kbest'" in sp.check_task(task)["rows"].message
-    report = sp.check_task(dataclasses.replace(task, settings=sp.Settings(targets="kbest")))
+    report = sp.check_task(dataclasses.replace(task, settings=dict(targets="kbest")))
     assert report.ok and report["rows"].outcome == report["move"].outcome == "not applicable"
 
 
@@ -477,9 +477,7 @@ def test_a_rare_label_that_k_best_may_not_find_is_a_warning():
         train = sp.Examples(inputs, torch.full((20,), 26))
         return made._replace(train=train, tests={"test": train})
 
-    task = sp.Task(
-        space, lambda c: c.sum(-1), data=rare, encoder=encoder, settings=sp.Settings(targets="kbest", epochs=1)
-    )
+    task = sp.Task(space, lambda c: c.sum(-1), data=rare, encoder=encoder, settings=dict(targets="kbest", epochs=1))
     report = sp.check_task(task)
     assert report.ok and report["training"].outcome == "warning" and "label 26" in report["training"].message
 

@@ -16,15 +16,15 @@ from softpnet.rules import scoring
 from softpnet.training.streams import Streams
 
 SPACE = ConceptSpace(slots=3, values=3)
-TASK = Task(SPACE, lambda c: c.sum(-1), settings=Settings(rule_weight=2.0))
+TASK = Task(SPACE, lambda c: c.sum(-1), settings=dict(rule_weight=2.0))
 WITHOUT_ANCHORS = ("abduction", "softg", "softg_k", "softpnet_no_anchor", "supervised")
 
 
 def prepared(name, labels, task=TASK, **settings):
     generator = torch.Generator().manual_seed(0)
-    method = methods.find(name)(
-        task, task.settings.override(**settings), [torch.rand(3, 1, 16, 16, generator=generator)]
-    )
+    kind = methods.find(name)
+    chosen = Settings().override(**task.settings | settings | kind.fixed)
+    method = kind(task, chosen, [torch.rand(3, 1, 16, 16, generator=generator)])
     torch.manual_seed(0)
     module = method.module({"concept": nn.Sequential(nn.Flatten(), nn.Linear(256, 4))})
     concepts = torch.randint(3, (len(labels), 3), generator=generator)
@@ -146,7 +146,7 @@ def test_abduction_s_target_is_the_exact_marginal_of_the_feasible_set_in_every_e
 
 def test_abduction_needs_no_list_of_a_large_space():
     task = Task(ConceptSpace(slots=9, values=9), lambda c: c.sum(-1) % 2)
-    method = methods.find("abduction")(task, task.settings, [torch.rand(9, 1, 16, 16)])
+    method = methods.find("abduction")(task, Settings(**methods.find("abduction").fixed), [torch.rand(9, 1, 16, 16)])
     state = method.start(torch.tensor([0, 1]), Streams(0))
     batch = Batch(torch.zeros(2, 9, 1, 16, 16), torch.tensor([0, 1]), torch.arange(2))
     log_p = torch.zeros(2, 9, 9).log_softmax(-1)
@@ -231,7 +231,7 @@ def test_without_projection_single_concepts_are_flipped_where_the_rule_allows():
 
 def test_without_projection_a_valid_board_never_moves(generator):
     task = tasks.load("visual_sudoku")
-    method = methods.find("softpnet_no_projection")(task, task.settings, [torch.rand(4, 1, 28, 28)])
+    method = methods.find("softpnet_no_projection")(task, Settings(**task.settings), [torch.rand(4, 1, 28, 28)])
     method.start(torch.tensor([0, 1]), Streams(0))
     boards = task.rows(generator).rows[None].repeat(20, 1, 1)
     assert torch.equal(method.source.move(boards, generator), boards)
@@ -310,7 +310,6 @@ def test_settings_that_define_a_method_are_resolved_and_a_conflict_is_named():
     ):
         Learner(TASK, method="softg", working_set=5)
     Learner(TASK, method="softg", working_set=1)  # as a loaded run says
-    Learner(TASK, method="softg", working_set=TASK.settings.working_set)
 
 
 def picture(values):
@@ -328,7 +327,7 @@ class Small(nn.Sequential):
 
 CONCEPTS = torch.randint(3, (48, 3), generator=torch.Generator().manual_seed(0))
 ANCHORS = Anchors(picture(torch.arange(3)), torch.arange(3))
-LEARNING = Settings(epochs=15, batch_size=8, learning_rate=0.02, warmup_steps=5, copies=1, episodes=5, working_set=5)
+LEARNING = dict(epochs=15, batch_size=8, learning_rate=0.02, warmup_steps=5, copies=1, episodes=5, working_set=5)
 
 
 def fitted(name, concepts=CONCEPTS, how=None, **settings):

@@ -20,7 +20,7 @@ from softpnet.task.task import Corruption
 GENERATOR = torch.Generator().manual_seed(0)
 CONCEPTS = torch.randint(3, (24, 2), generator=GENERATOR)
 SHADES = torch.linspace(0.1, 0.9, 3)[:, None, None, None].expand(3, 1, 8, 8)  # what each value looks like
-SETTINGS = Settings(epochs=3, batch_size=8, warmup_steps=2, episodes=3, working_set=2)
+SETTINGS = dict(epochs=3, batch_size=8, warmup_steps=2, episodes=3, working_set=2)
 
 
 def pictured(concepts):
@@ -283,8 +283,8 @@ def test_all_figures_are_drawn_in_both_formats_and_again_with_the_same_bytes(tmp
 def test_every_run_is_of_a_built_in_task_whose_filmed_example_keeps_a_working_set():
     for run in figures.RUNS:
         task = figures.tasks.load(run.task, run.options)
-        task.settings.override(**run.settings)
-        assert run.filmed is None or run.settings.get("candidates", task.settings.targets) == "cache"
+        Settings().override(**task.settings | run.settings)
+        assert run.filmed is None or Settings().override(**task.settings | run.settings).targets == "cache"
 
 
 def test_ctrl_c_in_a_small_training_ends_the_drawing(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ PRIMITIVES = ((0, 0), (0, 1), (1, 1))  # not (1, 0)
 @pytest.mark.parametrize(("method", "stars"), [("softpnet", True), ("softg", False)])
 def test_every_image_is_drawn_as_its_most_probable_primitive(method, stars, tmp_path, monkeypatch, generator):
     space = sp.ConceptSpace(sp.Group([0, 1], (2, 2), name="look", primitives=PRIMITIVES))
-    task = sp.Task(space, lambda c: c.sum(-1), settings=sp.Settings(epochs=1, batch_size=8, warmup_steps=1))
+    task = sp.Task(space, lambda c: c.sum(-1), settings=dict(epochs=1, batch_size=8, warmup_steps=1))
     concepts = torch.tensor(PRIMITIVES)[torch.randint(3, (20, 2), generator=generator)].flatten(1)  # [20, 4]
     examples = sp.Examples(torch.rand(20, 2, 1, 8, 8, generator=generator), task.rule(concepts), concepts)
     anchors = sp.Anchors(torch.rand(3, 1, 8, 8, generator=generator), torch.tensor(PRIMITIVES))
@@ -34,7 +34,7 @@ def test_every_image_is_drawn_as_its_most_probable_primitive(method, stars, tmp_
 
 def test_group_names_of_any_letters_give_files_that_the_folder_takes(tmp_path, generator):
     groups = [sp.Group([0], 2, name="a b"), sp.Group([1], 2, name="Größe ~1")]
-    task = sp.Task(sp.ConceptSpace(*groups), lambda c: c.sum(-1), settings=sp.Settings(epochs=1, warmup_steps=1))
+    task = sp.Task(sp.ConceptSpace(*groups), lambda c: c.sum(-1), settings=dict(epochs=1, warmup_steps=1))
     concepts = torch.randint(2, (12, 2), generator=generator)
     examples = sp.Examples(torch.rand(12, 2, 1, 8, 8, generator=generator), task.rule(concepts), concepts)
     one = sp.Anchors(torch.rand(2, 1, 8, 8, generator=generator), torch.arange(2))
@@ -48,7 +48,7 @@ def test_group_names_of_any_letters_give_files_that_the_folder_takes(tmp_path, g
 
 def test_concepts_that_are_no_primitives_are_drawn_as_unknown(tmp_path, monkeypatch, generator):
     space = sp.ConceptSpace(sp.Group([0], (2, 2), primitives=PRIMITIVES))
-    task = sp.Task(space, lambda c: c.sum(-1), settings=sp.Settings(epochs=1, warmup_steps=1))
+    task = sp.Task(space, lambda c: c.sum(-1), settings=dict(epochs=1, warmup_steps=1))
     strange = sp.Examples(
         torch.rand(6, 1, 1, 8, 8, generator=generator), torch.ones(6).long(), torch.tensor([[1, 0]] * 6)
     )

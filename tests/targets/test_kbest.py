@@ -83,7 +83,8 @@ def test_a_rare_label_beyond_the_pool_has_no_candidates_instead_of_wrong_ones():
 
 def test_auto_does_not_warn_of_a_rare_label_that_has_a_complete_list(recwarn):
     task = load("visual_sudoku")
-    sources.make(task, task.settings.override(targets="auto"), torch.Generator()).start(torch.tensor([0, 1]))
+    labels, generator = torch.tensor([0, 1]), torch.Generator()
+    sources.make(task, Settings(targets="auto"), generator).start(labels)
     assert not recwarn.list
     with pytest.warns(UserWarning, match=r"label 1 \(example ids 1\) was given by none of many random assignments"):
-        sources.make(task, task.settings.override(targets="kbest"), torch.Generator()).start(torch.tensor([0, 1]))
+        sources.make(task, Settings(targets="kbest"), generator).start(labels)
