@@ -271,6 +271,7 @@ class Learner:
         except TypeError as error:
             raise InputError(f"{stored.path / CONFIG} is damaged: {error}") from error
         model.input_shape = torch.Size(config["input_shape"])
+        model.given_by = config["given_by"]
         return model._read_weights(stored)
 
     def _watched(self, training: Training, module: Reader, watch: Watch) -> Mapping[str, float] | None:
@@ -308,6 +309,7 @@ class Learner:
             "method": self.method,
             "seed": self.seed,
             "settings": dataclasses.asdict(self.settings) | {"targets": name_of(self.settings.targets)},
+            "given_by": self.given_by,
             "hardware": dataclasses.asdict(self.hardware),
             "input_shape": list(self.input_shape or ()),
             "versions": environment.versions(),
