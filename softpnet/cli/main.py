@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import signal
 import sys
 import traceback
 import warnings
 from functools import partial
-from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import tyro
 
@@ -91,12 +90,12 @@ def _parsed(command: Any, arguments: list[str]) -> tuple[Any, list[str]]:
 
 
 def option_names(options: type) -> list[str]:
-    """The options that a command's dataclass, and the dataclasses in it, stand for."""
+    """The options that a command's dataclass, and the dicts in it, stand for."""
     names = []
     for name, hint in get_type_hints(options, include_extras=True).items():
         inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        if dataclasses.is_dataclass(inner):
-            names += option_names(cast(type, inner))
+        if is_typeddict(inner):
+            names += option_names(inner)
         elif tyro.conf.Positional not in getattr(hint, "__metadata__", ()):
             names.append("--" + name.replace("_", "-"))
     return names
