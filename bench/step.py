@@ -29,7 +29,7 @@ def steps(name: str) -> tuple[Iterator[Progress], int, int]:
     task = tasks.load(name, SMALL[name])
     streams = Streams(0)
     data = task.data(streams)  # type: ignore[misc]
-    settings = Settings().override(**task.settings | dict(epochs=10**6, warmup_steps=0))
+    settings = Settings().override(**{**task.settings, "epochs": 10**6, "warmup_steps": 0})
     anchors = arrange_anchors(task.space, data.anchors, data.train.inputs.shape[2:])
     method = methods.find("softpnet")(task, settings, anchors)
     channels = data.train.inputs.shape[2]
