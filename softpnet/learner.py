@@ -28,7 +28,7 @@ from softpnet.targets.source import State
 from softpnet.task.data import Anchors
 from softpnet.task.inputs import arrange_anchors, check_concepts, check_inputs, check_labels, needed_concepts
 from softpnet.task.settings import Hardware, checked_seed, resolve
-from softpnet.task.task import Task
+from softpnet.task.task import Task, checked_task
 from softpnet.training import environment
 from softpnet.training import run as runs
 from softpnet.training.allocator import keep_large_blocks
@@ -80,7 +80,7 @@ class Learner:
     ) -> None:
         known = {field.name for field in dataclasses.fields(Hardware)}
         self.hardware = Hardware(**{name: settings.pop(name) for name in list(settings) if name in known}).check()
-        self.task = task
+        self.task = checked_task(task, "Learner")
         self.seed, self.encoder = checked_seed(seed), encoder
         self.method_class = methods.find(method)
         self.method = name_of(method)
@@ -124,6 +124,7 @@ class Learner:
         and then the process exits with code 143.
         """
         check_checkpoint_times(checkpoint_steps, checkpoint_seconds)
+        runs.check_callbacks(progress=progress, watch=watch)
         training = self.prepared(inputs, labels, anchors, concepts)
         fabric, method, module = training.fabric, training.method, training.module
         keep_large_blocks()
@@ -254,7 +255,8 @@ class Learner:
         refuse_code(Path(folder))
         stored = RunFolder(Path(folder))
         config = runs.read_config(stored)
-        task = task or tasks.of_run(config, stored.path, origin)
+        task = checked_task(tasks.of_run(config, stored.path, origin) if task is None else task, "load")
+        check_rule(task)
         if method is None and config["method"] not in methods.names():
             raise InputError(
                 f"the run in {stored.path} was made with a method of your own ({config['method']!r}); name it "

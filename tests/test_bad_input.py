@@ -536,6 +536,11 @@ def test_images_of_the_wrong_type_are_refused(inputs, found, fix):
     assert_refused(f"inputs are {found}", "expected", "float32", fix, inputs=inputs())
 
 
+@pytest.mark.parametrize("images", [IMAGES.to_sparse(), IMAGES.to("meta")], ids=["sparse", "meta"])
+def test_images_without_a_number_in_every_place_are_refused(images):
+    assert_refused("inputs are a tensor", "expected a plain one [N, n, C, H, W]", images=images)
+
+
 def test_no_images_are_refused():
     assert_refused("inputs are empty", "expected at least one", inputs=IMAGES[:0], labels=LABELS[:0])
 
@@ -708,6 +713,27 @@ def test_a_wrong_value_of_a_task_option_names_what_is_expected(name, options, pa
 
 
 # Before, at and after training
+
+
+@pytest.mark.parametrize("task", ["kand_logic", None, tasks])
+def test_what_is_no_task_is_refused(task):
+    for made in (lambda: Learner(task), lambda: check_task(task)):
+        with pytest.raises(InputError, match=in_order("was given", "expected a softpnet.Task", "tasks.load(NAME)")):
+            made()
+
+
+@pytest.mark.parametrize("name", ["progress", "watch"])
+def test_what_is_called_between_steps_must_be_a_function(name):
+    with pytest.raises(InputError, match=f"{name} is 3, expected a function, or None"):
+        Learner(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS, **{name: 3})
+
+
+def test_a_task_whose_rule_fails_is_refused_when_a_model_is_loaded(tmp_path):
+    Learner(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS).save(tmp_path / "model")
+    with pytest.raises(TaskError, match="the rule of task 'adding' failed on rows"):
+        Learner.load(tmp_path / "model", task=adding(rule=lambda c: c.nothing), encoder=Small)
+    with pytest.raises(InputError, match=r"load was given str, expected a softpnet.Task"):
+        Learner.load(tmp_path / "model", task="adding", encoder=Small)
 
 
 def test_predict_before_fit_says_to_call_fit():

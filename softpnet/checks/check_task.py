@@ -13,11 +13,11 @@ from softpnet import methods
 from softpnet.checks import basics, data, moves, relabelings, rows, shortcuts
 from softpnet.checks.report import Report, Result
 from softpnet.checks.subject import NotApplicable, Subject
-from softpnet.errors import InputError, SoftPNetError, describe
+from softpnet.errors import SoftPNetError, describe
 from softpnet.methods.base import Method
 from softpnet.rules import function as rule
 from softpnet.task.settings import checked_seed
-from softpnet.task.task import Task
+from softpnet.task.task import Task, checked_task
 from softpnet.training.streams import borrowed_global_generator
 
 
@@ -43,8 +43,7 @@ def check_task(task: Task, *, method: str | type[Method] = "softpnet", seed: int
     Returns:
         a Report: `report.ok`, `report["rows"]`, `report.raise_if_failed()`.
     """
-    if not isinstance(task, Task):
-        raise InputError(f"check_task was given {type(task).__name__}, expected a softpnet.Task")
+    checked_task(task, "check_task")
     methods.find(method)  # an unknown one is no fault of the task
     subject = Subject(task, checked_seed(seed), method, **settings)
     results: dict[str, Result] = {}

@@ -15,9 +15,9 @@ from softpnet.task.data import Anchors, Data
 from softpnet.task.inputs import (
     arrange_anchors,
     check_concepts,
+    check_data,
     check_inputs,
     check_labels,
-    check_tests,
     needed_concepts,
 )
 from softpnet.training.streams import Streams
@@ -126,7 +126,7 @@ def encoder_gives_vectors(subject: Subject) -> str:
 def training_starts(subject: Subject) -> str:
     """Runs what `train` runs before its first step, so that what it would refuse is known now."""
     data, model = subject.data, subject.model
-    check_tests(subject.task, data)
+    check_data(subject.task, data)
     training = model.prepared(data.train.inputs, data.train.labels, data.anchors, data.train.concepts)
     labels = count(len(unique_labels(training.labels)[0]), "label")
     return f"method {model.method!r} can start on {count(len(training.labels), 'example')} with {labels}"

@@ -47,15 +47,17 @@ class Train:
         from softpnet.learner import Learner
         from softpnet.report.judge import judge
         from softpnet.report.remarks import remarks
+        from softpnet.rules.function import check_rule
         from softpnet.task.data import make_data
-        from softpnet.task.inputs import check_tests
+        from softpnet.task.inputs import check_data
         from softpnet.training.folder import free_run_folder, last_run_folder
         from softpnet.training.streams import Streams
 
         task = tasks.load(self.task, parse_options(self.option))
         model = Learner(task, method=self.method, seed=self.seed, **self.settings, **self.hardware)
+        check_rule(task)
         data = make_data(task, Streams(self.seed))
-        check_tests(task, data)
+        check_data(task, data)
         name_folder = last_run_folder if self.resume else free_run_folder
         folder = self.out or name_folder(Path("runs"), f"{task.name}-{self.method}-seed{self.seed}")
         first_test = next(iter(data.tests.values()))

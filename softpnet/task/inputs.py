@@ -132,9 +132,11 @@ def _arrange(group: Group, anchors: Anchors, input_shape: torch.Size) -> Tensor:
     return anchors.inputs[[place[key] for key in range(len(primitives))]]
 
 
-def check_tests(task: Task, data: Data) -> None:
-    """Raise for test sets that could not be judged on: before an hour of training, not after it."""
-    check_inputs(data.train.inputs, task.space)
+def check_data(task: Task, data: Data) -> None:
+    """Raise for examples that could not be trained or judged on: before an hour of training, not after it."""
+    with about("training set"):
+        check_inputs(data.train.inputs, task.space)
+        check_examples(data.train, task, data.train.inputs.shape[2:])
     for name, examples in data.tests.items():
         with about(f"test set {name!r}"):
             check_examples(examples, task, data.train.inputs.shape[2:])
@@ -156,6 +158,9 @@ def check_examples(examples: Examples, task: Task, input_shape: torch.Size) -> N
 def _check_pixels(inputs: Any, what: str, rank: int, shape: str) -> None:
     if not isinstance(inputs, Tensor):
         raise InputError(f"{what} are {type(inputs).__name__}, expected a float32 tensor {shape}; use torch.as_tensor")
+    if inputs.layout != torch.strided or inputs.is_meta:
+        kind = "without numbers" if inputs.is_meta else str(inputs.layout)
+        raise InputError(f"{what} are a tensor {kind}, expected a plain one {shape}; use {what.split()[0]}.to_dense()")
     if inputs.dim() != rank:
         raise InputError(
             f"{what} have rank {inputs.dim()} (shape {list(inputs.shape)}), expected {shape}; "

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from torch import Generator, Tensor, nn
 
+from softpnet.errors import InputError
 from softpnet.task.concepts import ConceptSpace, check_name
 from softpnet.task.data import Data
 
@@ -79,3 +80,12 @@ class Task:
         given = self.rule(rows)
         same = given == labels[:, None]
         return same if given.dim() == rows.dim() - 1 else same.all(-1)
+
+
+def checked_task(task: Any, who: str) -> Task:
+    """The task, if it is one."""
+    if not isinstance(task, Task):
+        raise InputError(
+            f"{who} was given {type(task).__name__}, expected a softpnet.Task; tasks.load(NAME) makes a built-in one"
+        )
+    return task

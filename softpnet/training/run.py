@@ -130,6 +130,13 @@ def _lines(records: list[dict[str, float]]) -> bytes:
     return "".join(json.dumps(each) + "\n" for each in plain).encode()
 
 
+def check_callbacks(**given: Any) -> None:
+    """What is called between steps must be callable, or None."""
+    for name, function in given.items():
+        if function is not None and not callable(function):
+            raise InputError(f"{name} is {function!r:.100}, expected a function, or None")
+
+
 def follow(
     training: Training,
     progress: Callable[[Progress], None],

@@ -823,6 +823,11 @@ SPACE = "import softpnet\nspace = softpnet.ConceptSpace(slots=2, values=3)\n"
         pytest.param("def task(size: int):\n    pass", ["size", "--option size="], id="needs an option"),
         pytest.param("import softpnet_that_is_not_there", ["softpnet_that_is_not_there"], id="import fails"),
         pytest.param(
+            SPACE + "task = softpnet.Task(space=space, rule=lambda c: c.nothing, name='fails', data=print)",
+            ["the rule of task 'fails' failed", "AttributeError"],
+            id="rule fails",
+        ),
+        pytest.param(
             SPACE + "task = softpnet.Task(space=space, rule=lambda c: c.sum(-1), name='bare')",
             ["'bare' has no data", "data=...", "fit(images, labels, anchors)"],
             id="no data",

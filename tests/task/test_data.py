@@ -7,7 +7,7 @@ import torch
 from softpnet import Anchors, ConceptSpace, Data, Examples, InputError, Task, TaskError, check_task
 from softpnet.rules.rows import Cache
 from softpnet.task.data import make_data
-from softpnet.task.inputs import check_tests
+from softpnet.task.inputs import check_data
 from softpnet.training.streams import Streams
 
 SPACE = ConceptSpace(slots=2, values=3)
@@ -20,7 +20,7 @@ def made(tests, train=TRAIN):
     """The data of a task with these test sets, made and looked at as `softpnet train` does it."""
     task = Task(SPACE, lambda c: c.sum(-1), name="sums", data=lambda streams: Data(train, ANCHORS, tests))
     data = make_data(task, Streams(0))
-    check_tests(task, data)
+    check_data(task, data)
     return data
 
 
@@ -46,6 +46,20 @@ def test_a_test_set_that_could_not_be_judged_on_is_refused_before_training(chang
     made({"test": TRAIN})
     with pytest.raises(InputError, match=f"test set 'hard': {says}"):
         made({"test": TRAIN, "hard": TRAIN._replace(**changes)})
+
+
+@pytest.mark.parametrize(
+    "changes, says",
+    [
+        ({"inputs": TRAIN.inputs[0]}, "inputs have rank 4"),
+        ({"labels": CONCEPTS}, r"labels have shape \[9, 2\]"),
+        ({"concepts": CONCEPTS.tolist()}, "concepts are list"),
+        ({"concepts": CONCEPTS - 1}, r"concepts \[-1, -1\] of example 0 lie outside the space"),
+    ],
+)
+def test_a_training_set_that_is_none_is_refused_whatever_the_method_looks_at(changes, says):
+    with pytest.raises(InputError, match=f"training set: {says}"):
+        made({"test": TRAIN}, train=TRAIN._replace(**changes))
 
 
 @pytest.mark.parametrize("name", ["", "two\nlines", "\x1b[31mred", "x" * 101, 3, None, ("a", "b")])
