@@ -538,7 +538,7 @@ def test_images_of_the_wrong_type_are_refused(inputs, found, fix):
 
 @pytest.mark.parametrize("images", [IMAGES.to_sparse(), IMAGES.to("meta")], ids=["sparse", "meta"])
 def test_images_without_a_number_in_every_place_are_refused(images):
-    assert_refused("inputs are a tensor", "expected a plain one [N, n, C, H, W]", images=images)
+    assert_refused("inputs are a tensor", "expected a plain one [N, n, C, H, W]", inputs=images)
 
 
 def test_no_images_are_refused():
@@ -555,7 +555,7 @@ def test_images_too_small_for_the_encoder_are_refused():
     assert_refused(
         "1x8x8",
         "do not fit the encoder of group 'concept'",
-        "resize the inputs or pass an encoder",
+        "resize the images or pass an encoder",
         inputs=torch.zeros(16, 2, 1, 8, 8),
         anchors=Anchors(torch.zeros(3, 1, 8, 8), torch.arange(3)),
         encoder=None,
@@ -664,16 +664,16 @@ def test_delays_and_weights_must_not_be_negative(name):
 
 @pytest.mark.parametrize("value", ["3", 2.5])
 def test_a_count_that_is_no_whole_number_is_refused(value):
-    assert_refused(f"setting kept is {value!r}", "expected", "whole number", working_set=value)
+    assert_refused(f"setting working_set is {value!r}", "expected", "whole number", working_set=value)
 
 
 def test_unknown_candidates_and_targets_list_the_valid_ones():
-    assert_refused("setting candidates is 'solver'", "expected one of cache, kbest, auto", targets="solver")
+    assert_refused("unknown target source 'solver'", "auto, cache, kbest", ".py file", targets="solver")
     assert_refused("setting target is 'hard'", "expected one of soft, best", target="hard")
 
 
 def test_an_unknown_setting_lists_the_valid_ones():
-    assert_refused("unknown setting 'epoch'", "epochs", "batch_size", "candidates", "rule_ramp", epoch=3)
+    assert_refused("unknown setting 'epoch'", "epochs", "batch_size", "targets", "rule_ramp", epoch=3)
 
 
 @pytest.mark.parametrize("name, value", [("device", "abacus"), ("precision", "3"), ("threads", 0), ("processes", 0)])
@@ -848,7 +848,7 @@ def ids_in(error):
 def test_an_example_that_makes_the_loss_nan_stops_the_run_in_its_step_and_is_named(candidates, target):
     inputs, steps = IMAGES.clone(), []
     inputs[11] *= 10
-    settings = QUICK | {"batch_size": 4, "candidates": candidates, "target": target, "encoder": BrokenBy}
+    settings = QUICK | {"batch_size": 4, "targets": candidates, "target": target, "encoder": BrokenBy}
     model = Learner(adding(), **settings)
     with pytest.raises(TrainingError, match=in_order("nan", "epoch 1, step", "look at these examples")) as caught:
         model.fit(inputs, LABELS, ANCHORS, progress=steps.append)

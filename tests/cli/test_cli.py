@@ -829,7 +829,7 @@ SPACE = "import softpnet\nspace = softpnet.ConceptSpace(slots=2, values=3)\n"
         ),
         pytest.param(
             SPACE + "task = softpnet.Task(space=space, rule=lambda c: c.sum(-1), name='bare')",
-            ["'bare' has no data", "data=...", "fit(images, labels, anchors)"],
+            ["'bare' has no data", "data=...", "fit(inputs, labels, anchors)"],
             id="no data",
         ),
         pytest.param(
@@ -848,7 +848,7 @@ def test_a_broken_file_of_a_user_is_one_sentence(softpnet_here, tmp_path, text, 
 
 def test_a_file_that_is_not_there_is_one_sentence(softpnet_here, tmp_path):
     code, _, error = softpnet_here("train", tmp_path / "nothing.py")
-    assert_one_sentence(code, error, "no file", "nothing.py", "defines `task`")
+    assert_one_sentence(code, error, "no file", "nothing.py", "defines a task")
 
 
 def test_a_test_set_is_asked_for_before_training(softpnet_here, tmp_path):
