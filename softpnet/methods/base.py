@@ -13,7 +13,7 @@ from softpnet.methods import schedules
 from softpnet.networks.augmentation import augment
 from softpnet.networks.encoders import conv4
 from softpnet.networks.reader import Reader
-from softpnet.targets.source import Info, Query, State, TargetSource
+from softpnet.targets.source import UNTAUGHT, Info, Query, State, TargetSource
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 
@@ -94,7 +94,7 @@ class Method(ABC):
         """Once started: settings that take each other's effect away, a sentence each. `check_task` warns of them."""
         settings, source = self.settings, getattr(self, "source", None)
         late = f"of {settings.epochs} epochs"
-        weighs = "rule_weight" in self.columns  # a method that weighs what the rule teaches shows the weight
+        weighs = self.weighs_rule()
         idle = {
             f"views_delay is {settings.views_delay} {late}: views never begin": (
                 settings.views and settings.views_delay >= settings.epochs
@@ -117,6 +117,11 @@ class Method(ABC):
         settings = self.settings
         return schedules.exponential(settings.gamma, settings.gamma_decay, settings.gamma_floor)(clock.epoch)
 
+    @classmethod
+    def weighs_rule(cls) -> bool:
+        """A method that weighs what the rule teaches shows the weight."""
+        return "rule_weight" in cls.columns
+
     def rule_weight(self, clock: Clock) -> float:
         """lambda, the weight of the loss that the rule teaches by, beside that of the anchors."""
         settings = self.settings
@@ -128,7 +133,11 @@ class Method(ABC):
         """The soft target `[B, k, h]` of a batch that the network reads as log p `[B, k, h]`."""
         query = Query(batch.ids.cpu(), batch.labels.cpu(), log_p.cpu(), clock.epoch, gamma)
         target, info = self.source.target(state, query, generator)
-        return target.to(log_p.device), info
+        untaught = int((~target.flatten(1).any(1)).sum()) if self._rule_teaches(clock) else 0
+        return target.to(log_p.device), info | ({UNTAUGHT: untaught} if untaught else {})
+
+    def _rule_teaches(self, clock: Clock) -> bool:
+        return not self.weighs_rule() or self.rule_weight(clock) > 0
 
     def augmented_anchors(self, generator: Generator) -> list[Tensor]:
         """The originals and fresh copies of them, per group `[A, P, C, H, W]`."""

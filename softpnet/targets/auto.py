@@ -50,5 +50,8 @@ class Source(CandidateSource):
             rows[others, :width], valid[others, :width] = best.rows, best.valid
         return Candidates(rows, valid), info
 
+    def remedy(self) -> str:
+        return self.kbest.remedy()
+
     def remarks(self) -> list[str]:
         return self.kbest.remarks()

@@ -39,6 +39,12 @@ class Source(CandidateSource):
         chosen = rows.gather(1, place[..., None].expand(-1, -1, rows.shape[2]))
         return Candidates(chosen, valid), {"found": float(valid.any(1).float().mean())}
 
+    def remedy(self) -> str:
+        return (
+            f"raise kbest_pool, the number of most probable assignments that are tried, which is "
+            f"{self.settings.kbest_pool:,}, or give the task rows and targets='auto' or 'cache'"
+        )
+
     def remarks(self) -> list[str]:
         kept, pool = self.settings.working_set, self.settings.kbest_pool
         said = f"working_set is {kept}, but k-best finds at most kbest_pool = {pool} candidates; raise kbest_pool"

@@ -18,6 +18,9 @@ from softpnet.task.task import Move, Task
 Info = dict[str, float]
 """Diagnostics of one step."""
 
+UNTAUGHT = "untaught"
+"""In a step's info, where there are any: its examples without a candidate, whose label taught nothing."""
+
 
 @dataclass
 class State:
@@ -61,6 +64,10 @@ class TargetSource(ABC):
     @abstractmethod
     def target(self, state: State, query: Query, generator: Generator) -> tuple[Tensor, Info]:
         """The soft target `[B, k, h]` of the queried examples; the state is changed in place."""
+
+    def remedy(self) -> str:
+        """What to do where many examples get an empty target, as half a sentence."""
+        return "look at the rule and the labels, or choose other targets"
 
     def remarks(self) -> list[str]:
         """Settings that take each other's effect away, a sentence each: `check_task` warns of them."""

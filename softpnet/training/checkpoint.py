@@ -161,6 +161,8 @@ def _check_position(training: Training, at: Position) -> None:
             raise ValueError(f"its {name} is {value!r}, expected 0 to {limit}")
     if type(at.seconds) is not float:
         raise ValueError(f"its seconds are {at.seconds!r}, expected a number")
+    if not (isinstance(at.untaught, list) and at.untaught and all(type(n) is int and n >= 0 for n in at.untaught)):
+        raise ValueError(f"its counts of examples without a candidate are {at.untaught!r}, expected one per epoch")
 
 
 def check_checkpoint_times(steps: int | None, seconds: float | None) -> None:

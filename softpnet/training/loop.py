@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from softpnet.methods.base import Batch, Clock, Method
 from softpnet.methods.schedules import halving
 from softpnet.networks.finite import not_finite
 from softpnet.networks.reader import Reader
+from softpnet.targets.source import UNTAUGHT
 from softpnet.task.settings import Settings
 from softpnet.training.processes import to_run
 from softpnet.training.streams import Streams
@@ -54,8 +55,10 @@ class Position:
     seconds: float = 0.0
     sums: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    untaught: list[int] = field(default_factory=lambda: [0])  # examples without a candidate, by epoch
 
     def add(self, info: dict[str, float]) -> None:
+        self.untaught[-1] += int(info.pop(UNTAUGHT, 0))
         for name, value in info.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
             self.counts[name] = self.counts.get(name, 0) + 1
@@ -109,6 +112,8 @@ class Training:
         yield from self._warm_up()
         while self.at.epoch < self.settings.epochs:
             yield from self._epoch()
+        if self.fabric.global_rank == 0:
+            self._warn_of_untaught()
 
     def _warm_up(self) -> Iterator[Progress]:
         settings, at = self.settings, self.at
@@ -138,12 +143,31 @@ class Training:
             loss, info = self.method.loss(self.model, self.state, batch, clock, self.streams)
             self._update(loss, f"epoch {at.epoch + 1}, step {at.step + 1}, on the batch of examples {ids.tolist()}")
             at.add(info)
+            self._check_taught()
             at.step, at.seconds = at.step + 1, time.perf_counter() - began
             done = Progress(clock.epoch, settings.epochs, clock.step, len(batches), at.means(), at.seconds)
             if done.epoch_done:
                 self.records.append(done.record())
-                self.at = dataclasses.replace(Position(), warmup=at.warmup, epoch=at.epoch + 1)
+                self.at = Position(warmup=at.warmup, epoch=at.epoch + 1, untaught=[*at.untaught, 0])
             yield done
+
+    def _check_taught(self) -> None:
+        """Raise once half of the examples of an epoch had no candidate: what is left to learn from is too little."""
+        untaught, of = self.at.untaught[-1], len(self.own)
+        if any_process(self.fabric, 0 < of <= 2 * untaught):
+            raise TrainingError(
+                f"{untaught:,} of {of:,} examples had no candidate in epoch {self.at.epoch + 1}, so that their labels "
+                f"taught nothing; {self.method.source.remedy()}"
+            )
+
+    def _warn_of_untaught(self) -> None:
+        most, epochs = max(self.at.untaught), sum(count > 0 for count in self.at.untaught)
+        if most:
+            warnings.warn(
+                f"up to {most:,} of {len(self.own):,} examples had no candidate in {epochs} of {self.at.epoch} epochs; "
+                f"their labels taught nothing there; {self.method.source.remedy()}",
+                stacklevel=2,
+            )
 
     def check_finite(self, read: Tensor | None = None) -> None:
         """Raise where weights, statistics, moments or what is read are not finite: nothing then is saved or used.
