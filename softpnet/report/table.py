@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from softpnet import tasks
+from softpnet.experiments.paper import stated
 from softpnet.experiments.rows import CEILING, OURS, Row
 from softpnet.report.summary import Comparison, Summary, compare, differences, other_test_sets
 
@@ -37,9 +38,9 @@ def overview_table(summaries: Sequence[Summary]) -> Text:
     """A line per row with what a first look needs."""
     lines = []
     for summary in summaries:
-        stated = [summary.row.paper.get(metric) for metric in (CONCEPT, LABEL)]
         cells = [_cell(summary, metric) for metric in (CONCEPT, LABEL)]
-        paper = _both(figure and figure.mean for figure in stated)
+        figures = stated(summary.row)
+        paper = _both(figures[metric].mean if metric in figures else None for metric in (CONCEPT, LABEL))
         lines.append([summary.row.title, str(len(summary.seeds)), *cells, paper, _below_ceiling(summary, summaries)])
     head = ["run", "seeds", METRICS[CONCEPT], METRICS[LABEL], "the paper's: concept, label", BELOW]
     return Text("Overview, percent: mean ± deviation (lowest seed)", head, lines)
@@ -70,8 +71,8 @@ def result_table(summaries: Sequence[Summary]) -> Text:
 
 def paper_table(summaries: Sequence[Summary]) -> Text:
     """A line per row that the paper has: our mean, the paper's, and how much higher ours is."""
-    stated = [summary for summary in summaries if summary.row.paper]
-    shown = [metric for metric in METRICS if any(metric in summary.row.paper for summary in stated)]
+    of_the_paper = [summary for summary in summaries if summary.row.paper]
+    shown = [metric for metric in METRICS if any(metric in stated(summary.row) for summary in of_the_paper)]
     lines = [
         [
             summary.row.title,
@@ -79,7 +80,7 @@ def paper_table(summaries: Sequence[Summary]) -> Text:
             *(_beside_paper(summary, metric) for metric in shown),
             _below_ceiling(summary, summaries),
         ]
-        for summary in stated
+        for summary in of_the_paper
     ]
     head = ["run", "seeds", *(METRICS[metric] for metric in shown), BELOW]
     return Text("Ours; the paper's (difference)", head, lines)
@@ -198,11 +199,12 @@ def _spread(mean: float, deviation: float) -> str:
 
 
 def _beside_paper(summary: Summary, metric: str) -> str:
-    if metric not in summary.row.paper or metric not in summary.values:
+    figures = stated(summary.row)
+    if metric not in figures or metric not in summary.values:
         return ""
-    mean, stated = summary.mean(metric), summary.row.paper[metric]
+    mean, paper = summary.mean(metric), figures[metric]
     ours = f"{mean:.2f}" if len(summary.seeds) == 1 else _spread(mean, summary.deviation(metric))
-    return f"{ours}; {_spread(*stated)} ({mean - stated.mean:+.2f})"
+    return f"{ours}; {_spread(*paper)} ({mean - paper.mean:+.2f})"
 
 
 def _difference(found: Comparison | None) -> str:
