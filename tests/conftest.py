@@ -1,13 +1,17 @@
 """Shared by all tests: one thread, so that timings and bits do not depend on the machine's load."""
 
+import contextlib
+import io
 import os
 import signal
 import sys
+import threading
 
 import pytest
 import torch
 
 from softpnet.cli.main import main
+from softpnet.experiments.reproduce import Processes
 from softpnet.training.folder import RunFolder
 
 os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
@@ -65,3 +69,20 @@ def softpnet_here(monkeypatch, capfd):
     yield run
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture
+def runs_here(monkeypatch):
+    """The runs that `reproduce` and `compare` start, one after the other in this process, which has torch already."""
+    one_at_a_time = threading.Lock()
+
+    def run(self, command):
+        said = io.StringIO()
+        with one_at_a_time, monkeypatch.context() as patch, contextlib.redirect_stderr(said):
+            patch.setattr(sys, "argv", ["softpnet", *command[3:]])
+            patch.setattr(signal, "signal", lambda *given: None)  # which only the main thread may set
+            with contextlib.redirect_stdout(io.StringIO()), pytest.raises(SystemExit) as left:
+                main()
+        return left.value.code or 0, said.getvalue()
+
+    monkeypatch.setattr(Processes, "run", run)

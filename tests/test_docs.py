@@ -95,25 +95,12 @@ def test_images_from_files_are_those_of_the_page(tmp_path, monkeypatch):
         assert all(torch.equal(a, b) for a, b in zip(ours[1:], theirs[1:], strict=True))
 
 
-def test_the_first_block_is_a_file_that_the_command_line_trains(tmp_path):
-    import subprocess
-    import sys
-
+def test_the_first_block_is_a_file_that_the_command_line_trains(softpnet_here, tmp_path):
     path = tmp_path / "my_rule.py"
     path.write_text(python_blocks("docs/your-own-task.md")[0])
-    command = [
-        sys.executable,
-        "-m",
-        "softpnet",
-        "train",
-        str(path),
-        "--out",
-        str(tmp_path / "run"),
-        "--no-pictures",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "concept accuracy" in done.stdout
+    code, out, error = softpnet_here("train", path, "--out", tmp_path / "run", "--no-pictures")
+    assert code == 0, error
+    assert "concept accuracy" in out
 
 
 def test_the_page_lists_every_check_of_a_task_and_the_readme_their_number():

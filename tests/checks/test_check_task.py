@@ -355,7 +355,7 @@ def test_the_sum_at_the_end_is_in_order_and_counts_warnings():
     assert str(report).endswith(
         f"task 'adding': {len(report) - 4} passed, 1 warning, 1 failed, 1 not applicable, 1 not run"
     )
-    assert ", 2 warnings, " in str(check(background=-1.0, settings=sp.Settings(rule_weight=0), corrupt=None))
+    assert ", 2 warnings, " in str(check(background=-1.0, settings={"rule_weight": 0}, corrupt=None))
 
 
 def test_checks_that_build_on_a_failed_one_say_so_and_the_others_run():

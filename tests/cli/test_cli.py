@@ -63,7 +63,7 @@ task = softpnet.Task(
     rule=label,
     name="two bars",
     data=data,
-    settings=softpnet.Settings(epochs=50, warmup_steps=2, episodes=2, copies=1, batch_size=16),
+    settings={"epochs": 50, "warmup_steps": 2, "episodes": 2, "copies": 1, "batch_size": 16},
 )
 '''
 NAMES = ["low", "mid", "high"]
@@ -239,7 +239,9 @@ def test_tasks_and_methods_are_listed_with_what_they_are(what, folder):
 # Comparing methods
 
 
-def test_methods_are_compared_on_a_task_of_one_s_own_and_what_changed_is_not_mixed(home, softpnet_here, monkeypatch):
+def test_methods_are_compared_on_a_task_of_one_s_own_and_what_changed_is_not_mixed(
+    home, softpnet_here, runs_here, monkeypatch
+):
     (home / "compared").mkdir()
     rule = RULE.replace("return images +", "images += float(open('shift.txt').read())\n    return images +")
     (home / "compared" / "my_rule.py").write_text(rule)
@@ -277,15 +279,15 @@ def outcomes(out):
     return {line[2]: (line[1], line[3]) for line in lines}
 
 
-def test_check_prints_one_line_per_check_and_exits_with_0_where_none_fails(home):
-    done = softpnet("check", "my_rule.py", cwd=home)
-    assert done.returncode == 0 and done.stderr == "", done.stderr
-    found = outcomes(done.stdout)
+def test_check_prints_one_line_per_check_and_exits_with_0_where_none_fails(softpnet_here, home):
+    code, out, error = softpnet_here("check", home / "my_rule.py")
+    assert code == 0 and error == "", error
+    found = outcomes(out)
     assert list(found) == list(CHECKS)
     # the second test set of this rule is noisy on purpose
     assert [name for name, (outcome, _) in found.items() if outcome == "warning"] == ["inputs"]
     assert "test set 'noisy': pixels go from" in found["inputs"][1]
-    assert re.fullmatch(r"task 'two bars': \d+ passed, .*", done.stdout.splitlines()[-1])
+    assert re.fullmatch(r"task 'two bars': \d+ passed, .*", out.splitlines()[-1])
 
 
 @pytest.mark.parametrize(
@@ -506,11 +508,12 @@ def test_train_prints_the_metrics_and_where_the_run_is(trained):
     assert "run folder: run" in done.stdout
 
 
-def test_evaluate_prints_the_same_numbers_again(trained, home):
+def test_evaluate_prints_the_same_numbers_again(trained, softpnet_here, home, monkeypatch):
     before = {path: path.read_bytes() for path in trained[0].iterdir()}
-    done = softpnet("evaluate", "run", "--task", "my_rule.py", cwd=home)
-    assert done.returncode == 0, done.stderr
-    assert_prints_metrics(done.stdout, trained[0])
+    monkeypatch.chdir(home)
+    code, out, error = softpnet_here("evaluate", "run", "--task", "my_rule.py")
+    assert code == 0, error
+    assert_prints_metrics(out, trained[0])
     assert {path: path.read_bytes() for path in trained[0].iterdir()} == before
 
 

@@ -367,7 +367,7 @@ def test_a_record_that_does_not_fit_is_named_before_anything_is_run(tmp_path, mo
     assert not started
 
 
-def test_a_run_that_fails_is_named_and_does_not_keep_the_others_from_running(tmp_path, capsys):
+def test_a_run_that_fails_is_named_and_does_not_keep_the_others_from_running(tmp_path, capsys, runs_here):
     broken = Row("broken", "Broken", "kand_logic", settings={"epochs": 0})
     with pytest.raises(
         TrainingError, match=r"1 of 2 runs failed:\nsoftpnet train kand_logic --seed 0 --epochs 0 ended with 2: "
@@ -378,7 +378,7 @@ def test_a_run_that_fails_is_named_and_does_not_keep_the_others_from_running(tmp
     assert re.search(r"│ Tiny +│ 1 ", shown) and re.search(r"│ Broken +│ broken +│ 0 ", shown)
 
 
-def test_a_record_that_cannot_be_written_does_not_keep_the_others_from_running(tmp_path):
+def test_a_record_that_cannot_be_written_does_not_keep_the_others_from_running(tmp_path, runs_here):
     records.record_path(tmp_path, ROW).with_suffix(".jsonl.part").mkdir(parents=True)
     with pytest.raises(TrainingError, match=r"1 of 2 runs failed:\n.*tiny\.jsonl could not be written"):
         list(run_missing([ROW, OTHER], (0,), tmp_path, jobs=1))
