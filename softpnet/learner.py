@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import torch
 from torch import Tensor, nn
 
-from softpnet import methods, tasks
+from softpnet import methods, targets, tasks
 from softpnet.catalogue import name_of
 from softpnet.errors import InputError
 from softpnet.methods.base import Method
@@ -23,7 +24,7 @@ from softpnet.networks.finite import check_read
 from softpnet.networks.make_encoders import Encoder, check_evaluation, check_trainable, make_encoders
 from softpnet.networks.reader import Reader
 from softpnet.rules.function import check_rule
-from softpnet.storage import refuse_code, to_json
+from softpnet.storage import refuse_code
 from softpnet.targets.source import State
 from softpnet.task.data import Anchors
 from softpnet.task.inputs import arrange_anchors, check_concepts, check_inputs, check_labels, needed_concepts
@@ -33,7 +34,9 @@ from softpnet.training import environment
 from softpnet.training import run as runs
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.checkpoint import Checkpoints, check_checkpoint_times
+from softpnet.training.config import Config, Origin, read_config
 from softpnet.training.folder import CONFIG, RunFolder
+from softpnet.training.history import read_epochs
 from softpnet.training.interrupt import graceful_stop
 from softpnet.training.loop import Progress, Training
 from softpnet.training.model_file import StoredModel, put_weights, read_model, write_model
@@ -142,9 +145,8 @@ class Learner:
             if run is not None:
                 folder = stack.enter_context(runs.opened(Path(run), fabric))
                 truth = [] if training.concepts is None else [training.concepts]
-                given = [inputs, labels, *truth, *self.anchors]
-                config = self.config() | {"data": runs.fingerprint(given), "rule": runs.rule_fingerprint(self.task)}
-                finished = runs.begin(folder, config, resume, fabric)
+                given = [inputs, training.labels, *truth, *self.anchors]
+                finished = runs.begin(folder, self.config(runs.fingerprint(given)), resume, fabric)
                 checkpoints = Checkpoints(folder, training, checkpoint_steps, checkpoint_seconds)
             if folder is not None and finished:
                 self._read_weights(folder)
@@ -235,9 +237,9 @@ class Learner:
         """Write the configuration and the model, prototypes included."""
         self._fitted()
         with RunFolder.to_write(Path(folder)) as written:
-            if CONFIG in written and "data" in runs.read_config(written):
+            if CONFIG in written and read_config(written).data is not None:
                 raise InputError(f"{folder} already holds a run; name another folder")
-            written.write(CONFIG, to_json(self.config()))
+            written.write(CONFIG, self.config().to_bytes())
             self._write_weights(written)
 
     @classmethod
@@ -254,26 +256,22 @@ class Learner:
         again: `origin` is the task's file. Nothing that the folder names is ever run."""
         refuse_code(Path(folder))
         stored = RunFolder(Path(folder))
-        config = runs.read_config(stored)
-        task = checked_task(tasks.of_run(config, stored.path, origin) if task is None else task, "load")
+        config = read_config(stored)
+        if task is None:
+            task = tasks.of_run(config.task, msgspec.to_builtins(config.origin), stored.path, origin)
+        task = checked_task(task, "load")
         check_rule(task)
-        if method is None and config["method"] not in methods.names():
+        if method is None and config.method not in methods.names():
             raise InputError(
-                f"the run in {stored.path} was made with a method of your own ({config['method']!r}); name it "
+                f"the run in {stored.path} was made with a method of your own ({config.method!r}); name it "
                 "again, since code is never taken from a run folder: --method FILE, or Learner.load(folder, method=...)"
             )
-        made = {
-            "method": method or config["method"],
-            "seed": config["seed"],
-            **config["settings"],
-            **config["hardware"],
-        }
-        try:
-            model = cls(task, encoder=encoder, **made)
-        except TypeError as error:
-            raise InputError(f"{stored.path / CONFIG} is damaged: {error}") from error
-        model.input_shape = torch.Size(config["input_shape"])
-        model.given_by = config["given_by"]
+        runs.check_same_rule(config, task, stored.path)
+        chosen = dataclasses.asdict(config.settings) | dataclasses.asdict(config.hardware)
+        if chosen["targets"] not in targets.names():
+            del chosen["targets"]  # a file, which training would run
+        model = cls(task, method=method or config.method, seed=config.seed, encoder=encoder, **chosen)
+        model.input_shape, model.given_by = torch.Size(config.input_shape), dict(config.given_by)
         return model._read_weights(stored)
 
     def _watched(self, training: Training, module: Reader, watch: Watch) -> Mapping[str, float] | None:
@@ -295,28 +293,31 @@ class Learner:
         self.anchors, self.interrupted = stored.anchors, not stored.finished
         streams = Streams(0)
         encoders = self.encoders(self.input_shape, self.anchors, streams)
-        method = self.method_class(self.task, self.settings, self.anchors)
+        # Prototypes are stored, so that what is made here need not be of many copies of the anchors.
+        method = self.method_class(self.task, self.settings.override(copies=1), self.anchors)
         with borrowed_global_generator(streams("init")):
             self.module = method.module(encoders).eval()
         method.finish(self.module)  # makes the places that the stored prototypes go to
         put_weights(self.module, stored, folder)
-        self.history = runs.read_epochs(folder)
+        self.history = read_epochs(folder)
         return self
 
-    def config(self) -> dict[str, Any]:
-        """The resolved configuration, as stored with a run."""
-        return {
-            "task": self.task.name,
-            "origin": self.task.origin,
-            "method": self.method,
-            "seed": self.seed,
-            "settings": dataclasses.asdict(self.settings) | {"targets": name_of(self.settings.targets)},
-            "given_by": self.given_by,
-            "hardware": dataclasses.asdict(self.hardware),
-            "input_shape": list(self.input_shape or ()),
-            "versions": environment.versions(),
-            "machine": environment.machine(),
-        }
+    def config(self, data: str | None = None) -> Config:
+        """The resolved configuration, as stored with a run; `data` is the fingerprint of what it trains on."""
+        return Config(
+            task=self.task.name,
+            origin=None if self.task.origin is None else Origin(**self.task.origin),
+            method=self.method,
+            seed=self.seed,
+            settings=dataclasses.replace(self.settings, targets=name_of(self.settings.targets)),
+            given_by=self.given_by,
+            hardware=self.hardware,
+            input_shape=tuple(self.input_shape or ()),
+            versions=environment.versions(),
+            machine=environment.machine(),
+            data=data,
+            rule=runs.rule_fingerprint(self.task),
+        )
 
     def _fitted(self) -> Reader:
         if self.module is None:

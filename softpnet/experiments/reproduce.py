@@ -14,13 +14,15 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+import msgspec
+
 from softpnet.errors import InputError, SoftPNetError, TrainingError
 from softpnet.experiments.records import choices, compared, missing, record_path, write_record
 from softpnet.experiments.rows import Row
+from softpnet.training.config import parse_config
 from softpnet.training.environment import differences, versions
 from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.lock import InUseError, hold, holder
-from softpnet.training.run import read_config
 
 UNFINISHED = "unfinished"
 """Folder beside the records where runs live until they are finished."""
@@ -151,9 +153,14 @@ def _forget_unlike(folder: Path, row: Row) -> None:
     run = RunFolder(folder)
     if CONFIG not in run:
         return
-    config, now = read_config(run), versions()
-    then = config.get("versions", {}) | {"platform": now["platform"]}  # another kernel computes the same
-    unlike = differences(compared(config), choices(row)) + differences(then, now)
+    found, now = run.read(CONFIG), versions()
+    try:
+        config = parse_config(found, folder / CONFIG)
+    except InputError as error:
+        unlike = [str(error)]
+    else:
+        then = config.versions | {"platform": now["platform"]}  # another kernel computes the same
+        unlike = differences(compared(msgspec.to_builtins(config)), choices(row)) + differences(then, now)
     if unlike:
         warnings.warn(f"the run in {folder} is begun again, since {'; '.join(unlike)}", stacklevel=2)
         shutil.rmtree(folder)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+import msgspec
 import torch
 
 from softpnet.errors import InputError
@@ -15,9 +16,11 @@ from softpnet.experiments.records import Record
 from softpnet.learner import Learner
 from softpnet.report.accuracy import accuracies
 from softpnet.report.pictures import curves, learned
-from softpnet.storage import digest, to_json, to_safetensors
+from softpnet.storage import digest, from_json, to_json, to_safetensors
 from softpnet.task.data import Data, make_data
+from softpnet.task.inputs import arrange_anchors
 from softpnet.task.task import Task
+from softpnet.training.config import read_config
 from softpnet.training.folder import METRICS, MODEL, RunFolder
 from softpnet.training.run import fingerprint
 from softpnet.training.streams import Streams
@@ -31,24 +34,69 @@ def scores(model: Learner, data: Data) -> dict[str, dict[str, float]]:
 def judge(model: Learner, data: Data, run: Path, pictures: bool) -> dict[str, dict[str, float]]:
     """Score the model, and write the final metrics and what it learned into its run folder."""
     with RunFolder.to_write(run) as folder, tempfile.TemporaryDirectory() as scratch:
+        made, model_sha256 = data_fingerprint(data), digest(folder.read(MODEL))
+        before = read_judged(folder)
+        if before is not None and before.model_sha256 != model_sha256:  # of the run as it was when it was stopped
+            before = None
+        if before is not None and before.data_sha256 != made:
+            raise InputError(
+                f"the run in {run} was judged on other data than task {model.task.name!r} makes now, and is left as it "
+                "is; `softpnet evaluate RUN --other-data` judges it on this"
+            )
         found = scores(model, data)
         assert model.module is not None  # or it could not have been scored
-        epochs = [epoch["seconds"] for epoch in model.history]
+        seconds = [epoch["seconds"] for epoch in model.history]
+        lost = not model.interrupted and len(seconds) < model.settings.epochs  # the history was removed
         metrics = {
-            "epochs": len(epochs),
+            "epochs": model.settings.epochs if lost else len(seconds),
             "interrupted": model.interrupted,
-            "seconds_per_epoch": statistics.median(epochs) if epochs else None,
-            "model_sha256": digest(folder.read(MODEL)),
+            "seconds_per_epoch": statistics.median(seconds) if seconds else None,
+            "model_sha256": model_sha256,
             "weights_sha256": digest(to_safetensors(dict(model.module.named_parameters()), {})),
-            "data_sha256": _data_fingerprint(data),
+            "data_sha256": made,
             "tests": found,
         }
+        if lost and before is not None:
+            metrics["seconds_per_epoch"] = before.seconds_per_epoch
         folder.write(METRICS, to_json(metrics))
         if pictures:
             draw(model, data, Path(scratch))
             for picture in sorted(Path(scratch).iterdir()):
                 folder.write(picture.name, picture.read_bytes())
     return found
+
+
+class Judged(msgspec.Struct):
+    """What is read again of metrics.json; it holds more."""
+
+    model_sha256: str
+    data_sha256: str
+    seconds_per_epoch: float | None
+
+
+def read_judged(folder: RunFolder) -> Judged | None:
+    """By what and of what the metrics in the folder are; None where there are none."""
+    if METRICS not in folder or METRICS in folder.removed():
+        return None
+    path = folder.path / METRICS
+    try:
+        return msgspec.convert(from_json(folder.read(METRICS), path), Judged)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path} is damaged: {error}; remove it, and resume the run to make it again") from error
+
+
+def is_other_data(model: Learner, data: Data, run: Path) -> bool:
+    """Whether the data is not what the run was judged on or, where it never was, what it was trained on."""
+    folder = RunFolder(run)
+    judged, trained = read_judged(folder), read_config(folder).data
+    if judged is not None:
+        return judged.data_sha256 != data_fingerprint(data)
+    if trained is None:  # a model that was saved without a run: nothing is known of its data
+        return False
+    inputs, labels, concepts = data.train
+    truth = [concepts] if concepts is not None and model.method_class.needs_concepts else []
+    anchors = arrange_anchors(model.task.space, data.anchors, inputs.shape[2:])
+    return trained != fingerprint([inputs, labels, *truth, *anchors])  # as `fit` has it
 
 
 def draw(model: Learner, data: Data, folder: Path) -> None:
@@ -94,14 +142,14 @@ def picture_name(group: str) -> str:
 def check_same_data(task: Task, records: Sequence[Record]) -> None:
     """Raise where the task, for a seed that has a record, no longer makes the data that the record is of."""
     known = next((record for record in records if record.data_sha256 is not None), None)
-    if known is not None and known.data_sha256 != _data_fingerprint(make_data(task, Streams(known.seed))):
+    if known is not None and known.data_sha256 != data_fingerprint(make_data(task, Streams(known.seed))):
         raise InputError(
             f"the records of task {task.name!r} were made with other data: images or tables were changed since, or its "
             "data differs from call to call; remove the records, or name another folder (--records)"
         )
 
 
-def _data_fingerprint(data: Data) -> str:
+def data_fingerprint(data: Data) -> str:
     """One sha256 for all that is trained and judged on."""
     anchors = data.anchors.values() if isinstance(data.anchors, Mapping) else [data.anchors]
     parts = (data.train, *anchors, *data.tests.values())

@@ -33,7 +33,7 @@ class Cache:
 
     def __init__(self, task: Task, given: Rows, generator: Generator) -> None:
         self.task = task
-        rows = _verified(task, given)
+        rows = verified_rows(task, given)
         rows = rows[torch.randperm(len(rows), generator=generator)]
         keys, place = task.space.keys(rows).sort(stable=True)
         first = torch.nn.functional.pad(keys[1:] != keys[:-1], (1, 0), value=True)
@@ -149,7 +149,7 @@ def _sum_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
 
 
-def _verified(task: Task, given: Rows) -> Tensor:
+def verified_rows(task: Task, given: Rows) -> Tensor:
     """The rows, each checked."""
     if not isinstance(given, Rows):
         raise TaskError(f"the rows of task {task.name!r} are {type(given).__name__}, expected softpnet.Rows")

@@ -46,12 +46,15 @@ def load(name: str, options: Mapping[str, Any] | None = None) -> Task:
     return dataclasses.replace(made, origin={**_source(name), "options": given})
 
 
-def of_run(config: Mapping[str, Any], folder: Path, origin: str | None) -> Task:
-    """The task that the run in a folder was made with: a built-in one, or that of the file `origin`."""
-    known = config["origin"] or {"task": None, "options": {}}
+def of_run(name: str, found: Mapping[str, Any] | None, folder: Path, origin: str | None) -> Task:
+    """The task that the run in a folder was made with: a built-in one, or that of the file `origin`.
+
+    `name` is the task's and `found` its origin, as the run's configuration has them.
+    """
+    known = found or {"task": None, "options": {}}
     if origin is None and known["task"] not in names():
         raise InputError(
-            f"the run in {folder} was made with a task of your own ({config['task']!r}); name it again, since "
+            f"the run in {folder} was made with a task of your own ({name!r}); name it again, since "
             "code is never taken from a run folder: --task FILE, or Learner.load(folder, task=task)"
         )
     return load(origin or known["task"], known["options"])

@@ -84,16 +84,14 @@ class RunFolder:
         return data
 
     def verify(self) -> None:
-        """Raise for the first file that is not what the manifest says."""
-        for name in list(self.listed):
+        """Raise for the first file that is there, but is not what the manifest says."""
+        removed = self.removed()
+        for name in [name for name in self.listed if name not in removed]:
             self.read(name)
 
-    def forget_removed(self) -> list[str]:
-        """Take files off the list that someone has removed; their names. Without its configuration there is no run."""
-        removed = [name for name in self.listed if name != CONFIG and not os.path.lexists(self.path / name)]
-        if removed:
-            self._list({name: [] for name in removed})
-        return removed
+    def removed(self) -> list[str]:
+        """Listed files that someone has removed, except the configuration: without it there is no run."""
+        return [name for name in self.listed if name != CONFIG and not os.path.lexists(self.path / name)]
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file and list it."""

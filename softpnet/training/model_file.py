@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -41,26 +42,32 @@ def read_model(folder: RunFolder, space: ConceptSpace, input_shape: Size) -> Sto
     for group in space.groups:
         stored = tensors.get(f"{ANCHORS}{group.name}")
         expected = [len(group.primitives), *input_shape]
-        if stored is None or list(stored.shape) != expected:
+        if stored is None or list(stored.shape) != expected or stored.dtype != torch.float32:
+            found = None if stored is None else f"{stored.dtype} {list(stored.shape)}"
             raise InputError(
-                f"the model in {folder.path} does not fit this task: its anchors of {group.name!r} have shape "
-                f"{None if stored is None else list(stored.shape)}, expected {expected}; "
-                "pass the task that it was trained with"
+                f"the model in {folder.path} does not fit this task: its anchors of {group.name!r} are {found}, "
+                f"expected {torch.float32} {expected}; pass the task that it was trained with"
             )
     weights = {name.removeprefix(WEIGHTS): t for name, t in tensors.items() if name.startswith(WEIGHTS)}
     anchors = [tensors[f"{ANCHORS}{group.name}"] for group in space.groups]
     if not all(torch.isfinite(images).all() for images in anchors):
         raise InputError(f"the model in {folder.path} is damaged: its anchors hold NaN or infinite pixels")
-    return StoredModel(weights, anchors, _finished(notes))
+    return StoredModel(weights, anchors, _finished(notes, folder.path / MODEL))
 
 
 def holds_finished_model(folder: RunFolder) -> bool:
     """Whether the run in the folder has come to its end."""
-    return MODEL in folder and _finished(from_safetensors(folder.read(MODEL), folder.path / MODEL)[1])
+    if MODEL not in folder or MODEL in folder.removed():
+        return False
+    path = folder.path / MODEL
+    return _finished(from_safetensors(folder.read(MODEL), path)[1], path)
 
 
-def _finished(notes: Mapping[str, str]) -> bool:
-    return notes.get(FINISHED) == "true"
+def _finished(notes: Mapping[str, str], path: Path) -> bool:
+    note = notes.get(FINISHED)
+    if note not in ("true", "false"):
+        raise InputError(f"{path} is damaged: its note {FINISHED!r} is {note!r}, expected 'true' or 'false'")
+    return note == "true"
 
 
 def put_weights(module: Reader, model: StoredModel, folder: RunFolder) -> None:
@@ -72,6 +79,9 @@ def put_weights(module: Reader, model: StoredModel, folder: RunFolder) -> None:
             f"{lost[0]!r} first, hold NaN or infinite numbers; train it again, with a lower learning_rate"
         )
     try:
+        for name, own in module.state_dict().items():
+            if name in model.weights and model.weights[name].dtype != own.dtype:
+                raise RuntimeError(f"{name} is {model.weights[name].dtype}, expected {own.dtype}")
         module.load_state_dict(model.weights)
     except RuntimeError as error:
         raise InputError(

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
-import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import torch
 from torch import Generator, Tensor
 
 from softpnet.errors import InputError, SoftPNetError
-from softpnet.storage import from_json, refuse_code, to_json
+from softpnet.rules.labels import unique_labels
+from softpnet.rules.rows import verified_rows
+from softpnet.storage import refuse_code
 from softpnet.task.task import Task
 from softpnet.training.checkpoint import Checkpoints
+from softpnet.training.config import Config, parse_config, read_config
 from softpnet.training.environment import differences
 from softpnet.training.folder import CONFIG, EPOCHS, RunFolder
+from softpnet.training.history import write_epochs
 from softpnet.training.interrupt import Stop
 from softpnet.training.loop import Progress, Training, any_process
 from softpnet.training.model_file import holds_finished_model
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 
 SAME = ("task", "rule", "method", "seed", "settings", "input_shape", "data")
 """Entries of the configuration that a run keeps for all its life."""
+
+TRIED = 10_000
+"""Random assignments on which two rules are compared."""
 
 
 @contextlib.contextmanager
@@ -48,41 +54,44 @@ def opened(path: Path, fabric: Fabric) -> Iterator[RunFolder]:
         fabric.barrier()
 
 
-def begin(folder: RunFolder, config: dict[str, Any], resume: bool, fabric: Fabric) -> bool:
+def begin(folder: RunFolder, config: Config, resume: bool, fabric: Fabric) -> bool:
     """Write the configuration of a new run, or hold it against the one that is there; True if that run is finished."""
     there = CONFIG in folder
     fabric.barrier()  # all have looked before the first one writes
     if not there:
         if fabric.is_global_zero:
-            folder.write(CONFIG, to_json(config))
+            folder.write(CONFIG, config.to_bytes())
         return False
     if not resume:
         raise InputError(f"{folder.path} already holds a run; resume it, name another folder or remove it")
-    removed = folder.forget_removed() if fabric.is_global_zero else []
-    if removed:
-        warnings.warn(f"{', '.join(removed)} was removed from {folder.path}; the run goes on without", stacklevel=2)
-    fabric.barrier()
-    folder = folder if fabric.is_global_zero else RunFolder(folder.path)
     folder.verify()
     _same_run(folder, config)
-    return holds_finished_model(folder)
+    finished = holds_finished_model(folder)
+    # The epochs of a finished run stay listed: they are never made again, but a copy of them can be put back.
+    removed = [name for name in folder.removed() if not (finished and name == EPOCHS)]
+    fabric.barrier()  # all have looked before the list is changed
+    if removed and fabric.is_global_zero:
+        folder.remove(removed)
+        warnings.warn(f"{', '.join(removed)} was removed from {folder.path}; the run goes on without", stacklevel=2)
+    fabric.barrier()
+    return finished
 
 
-def _same_run(folder: RunFolder, config: Mapping[str, Any]) -> None:
+def _same_run(folder: RunFolder, config: Config) -> None:
     """Raise where the run in the folder is another one; warn where it was begun elsewhere."""
     then = read_config(folder)
-    now = from_json(to_json(config), folder.path)  # as it would be read back
-    changed = [word for name in SAME for word in _changes(name, then.get(name), now[name])]
-    changed += _changes("options", *((entry["origin"] or {}).get("options") for entry in (then, now)))
-    changed += _changes("processes", *(entry["hardware"].get("processes") for entry in (then, now)))
+    now = parse_config(config.to_bytes(), folder.path / CONFIG)  # as it would be read back
+    changed = [word for name in SAME for word in _changes(name, getattr(then, name), getattr(now, name))]
+    changed += _changes("options", *(entry.origin and entry.origin.options for entry in (then, now)))
+    changed += _changes("processes", then.hardware.processes, now.hardware.processes)
     if changed:
         raise InputError(
             f"{folder.path} holds another run: {'; '.join(changed)}; resume it as it was begun, or name another folder"
         )
-    sources = [(entry["origin"] or {}).get("sha256") for entry in (then, now)]
+    sources = [entry.origin and entry.origin.sha256 for entry in (then, now)]
     elsewhere = [] if sources[0] == sources[1] else ["the task's file has changed"]
     for name in ("hardware", "machine", "versions"):
-        elsewhere += differences(then.get(name, {}), now[name])
+        elsewhere += _changes(name, getattr(then, name), getattr(now, name))
     if elsewhere:
         warnings.warn(
             f"the run in {folder.path} goes on under other conditions, so its bits may differ from those of a run that "
@@ -92,42 +101,10 @@ def _same_run(folder: RunFolder, config: Mapping[str, Any]) -> None:
 
 
 def _changes(name: str, then: Any, now: Any) -> list[str]:
+    then, now = (msgspec.to_builtins(value) for value in (then, now))
     if isinstance(then, dict) and isinstance(now, dict):
         return differences(then, now)
     return differences({name: then}, {name: now})
-
-
-def read_config(folder: RunFolder) -> dict[str, Any]:
-    config = from_json(folder.read(CONFIG), folder.path / CONFIG)
-    for entry in ("task", "origin", "method", "seed", "settings", "hardware", "input_shape"):
-        if not isinstance(config, dict) or entry not in config:
-            raise InputError(f"{folder.path / CONFIG} is damaged: it has no entry {entry!r}")
-    origin, shape = config["origin"], config["input_shape"]
-    right = {
-        "origin": origin is None or (isinstance(origin, dict) and {"task", "options"} <= set(origin)),
-        "settings": isinstance(config["settings"], dict),
-        "hardware": isinstance(config["hardware"], dict),
-        "input_shape": isinstance(shape, list) and len(shape) == 3 and all(type(n) is int and n > 0 for n in shape),
-    }
-    for entry, fine in right.items():
-        if not fine:
-            raise InputError(f"{folder.path / CONFIG} is damaged: its entry {entry!r} is {config[entry]!r}")
-    return config
-
-
-def read_epochs(folder: RunFolder) -> list[dict[str, float]]:
-    """The records of the epochs that are done."""
-    lines = folder.read(EPOCHS).splitlines() if EPOCHS in folder else []
-    records = [from_json(line, folder.path / EPOCHS) for line in lines]
-    if not all(isinstance(record, dict) and isinstance(record.get("seconds"), float) for record in records):
-        raise InputError(f"{folder.path / EPOCHS} is damaged: its lines are not the records of epochs")
-    return records
-
-
-def _lines(records: list[dict[str, float]]) -> bytes:
-    """One line of JSON each; a number that is none becomes null, since JSON has no NaN."""
-    plain = [{name: value if math.isfinite(value) else None for name, value in each.items()} for each in records]
-    return "".join(json.dumps(each) + "\n" for each in plain).encode()
 
 
 def check_callbacks(**given: Any) -> None:
@@ -149,11 +126,13 @@ def follow(
     What `watch` finds after an epoch joins that epoch's record, before anything is written.
     """
     fabric = training.fabric
+    if checkpoints is not None and training.records and EPOCHS not in checkpoints.folder and fabric.is_global_zero:
+        write_epochs(checkpoints.folder, training.records)  # someone has removed it, but the checkpoint knows
     for step in training.steps():
         if watch is not None and step.epoch_done:
             training.records[-1] = _joined(training.records[-1], watch())
         if checkpoints is not None and step.epoch_done and fabric.is_global_zero:
-            checkpoints.folder.write(EPOCHS, _lines(training.records))
+            write_epochs(checkpoints.folder, training.records)
         progress(step)
         stopping = any_process(fabric, stop.requested)
         if checkpoints is not None and (any_process(fabric, checkpoints.due()) or stopping):
@@ -164,11 +143,34 @@ def follow(
     return True
 
 
+def check_same_rule(config: Config, task: Task, path: Path) -> None:
+    """Raise where the model in a folder was trained with another rule than the task has."""
+    if rule_fingerprint(task) != config.rule:
+        raise InputError(
+            f"the model in {path} does not fit this task: it was trained with another rule or concept space than "
+            f"{task.name!r} has now; pass the task that it was trained with, or apply another rule to what "
+            "predict(...).concepts reads"
+        )
+    sources = [(task.origin or {}).get("sha256"), config.origin and config.origin.sha256]
+    if all(sources) and sources[0] != sources[1]:
+        warnings.warn(
+            f"the task's file has changed since the model in {path} was trained; on {TRIED:,} random assignments its "
+            "rule is still the same",
+            stacklevel=2,
+        )
+
+
 def rule_fingerprint(task: Task) -> str:
     """One sha256 for the concept space and what the rule makes of many of its assignments."""
     sizes = torch.tensor(task.space.sizes)
-    rows = (torch.rand(10_000, task.space.k, generator=Generator().manual_seed(0)) * sizes).long()
-    return fingerprint([sizes, task.rule(rows)])
+    rows = (torch.rand(TRIED, task.space.k, generator=Generator().manual_seed(0)) * sizes).long()
+    labels = task.rule(rows)
+    if task.rows is None or len(unique_labels(labels)[0]) > 1:
+        return fingerprint([sizes, labels])
+    # The other labels are too rare to be met by chance, as that of a valid Sudoku: the task's own rows have them.
+    with torch.random.fork_rng(devices=[]):
+        given = verified_rows(task, task.rows(Generator().manual_seed(0)))
+    return fingerprint([sizes, labels, given, task.rule(given)])
 
 
 def _joined(record: dict[str, float], found: Any) -> dict[str, float]:

@@ -300,7 +300,7 @@ def test_without_scoring_draw_and_walk_stay_uniform_whatever_the_network_says(ge
 
 def test_settings_that_define_a_method_are_resolved_and_a_conflict_is_named():
     model = Learner(TASK, method="softg")
-    assert (model.settings.working_set, model.settings.target, model.config()["settings"]["working_set"]) == (
+    assert (model.settings.working_set, model.settings.target, model.config().settings.working_set) == (
         1,
         "best",
         1,

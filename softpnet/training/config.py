@@ -1,0 +1,80 @@
+"""The configuration of a run: what config.json holds, written from it and read strictly into it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from softpnet.errors import InputError
+from softpnet.storage import from_json, to_json
+from softpnet.task.settings import Giver, Hardware, Settings
+from softpnet.training.folder import CONFIG, RunFolder
+from softpnet.training.typed import typed
+
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+Length = Annotated[int, Meta(ge=1, le=2**31)]
+
+
+class Origin(Struct, frozen=True):
+    """Where the task was found: its name, or its file with what that held, and the options it was made with."""
+
+    task: str
+    options: dict[str, Any]
+    sha256: Sha256 | None = None  # of the file
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """All that was chosen for a run, and what its bits depend on beside that."""
+
+    task: str
+    origin: Origin | None  # None for a task that was made in Python
+    method: str
+    seed: int
+    settings: Settings
+    given_by: dict[str, Giver]  # of every setting
+    hardware: Hardware
+    input_shape: Annotated[tuple[Length, ...], Meta(min_length=3, max_length=3)]  # C, H, W
+    versions: dict[str, str]
+    machine: dict[str, str | int | None]
+    data: Sha256 | None  # of what was trained on; None for a model that was saved without a run
+    rule: Sha256  # of the concept space and the rule
+
+    def to_bytes(self) -> bytes:
+        plain = msgspec.structs.asdict(self) | {
+            "origin": self.origin and msgspec.structs.asdict(self.origin),
+            "settings": dataclasses.asdict(self.settings),
+            "hardware": dataclasses.asdict(self.hardware),
+        }
+        try:
+            return to_json(plain)
+        except (TypeError, ValueError) as error:  # of the options: all else is of known types
+            raise InputError(
+                f"the options of task {self.task!r} cannot be written to {CONFIG}: {error}; "
+                "give numbers, texts, or lists of them"
+            ) from error
+
+
+def read_config(folder: RunFolder) -> Config:
+    return parse_config(folder.read(CONFIG), folder.path / CONFIG)
+
+
+def parse_config(data: bytes, path: Path) -> Config:
+    """What `to_bytes` made, every entry of its type and in its range; `path` is for the error."""
+    found = from_json(data, path)
+    try:
+        config = typed(found, Config)
+        config.settings.check()
+        config.hardware.check()
+        names = [field.name for field in dataclasses.fields(Settings)]
+        if sorted(config.given_by) != sorted(names):
+            raise InputError(f"its entry 'given_by' names {', '.join(config.given_by)}; expected {', '.join(names)}")
+    except InputError as error:
+        raise InputError(
+            f"{path} is damaged, or was written by another version of softpnet: {error}; "
+            "restore it from a copy, or train again"
+        ) from error
+    return config
