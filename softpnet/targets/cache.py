@@ -26,14 +26,13 @@ class WorkingSets(State):
     started: Tensor  # [N], whether its candidates have been drawn
     count: Tensor  # [N], how many there are: the first ones of its rows, the others are padding
     rows: Tensor  # [N, K, k]
-    limits: tuple[int, Tensor]  # labels of the cache, and values of each concept [k]
+    values: Tensor  # [k], how many each concept has
 
     def tensors(self) -> dict[str, Tensor]:
-        return {"label": self.label, "started": self.started, "count": self.count, "rows": self.rows}
+        return {"started": self.started, "count": self.count, "rows": self.rows}  # labels follow from the examples
 
     def check(self) -> None:
-        labels, values = self.limits
-        below = {"label": labels, "count": self.rows.shape[1] + 1, "rows": values}
+        below = {"count": self.rows.shape[1] + 1, "rows": self.values}
         for name, limit in below.items():
             found = getattr(self, name)
             if ((found < 0) | (found >= limit)).any():
@@ -66,7 +65,7 @@ class Source(CandidateSource):
             started=torch.zeros(len(labels), dtype=torch.bool),
             count=torch.zeros(len(labels), dtype=_smallest_type(kept + 1)),
             rows=torch.zeros(len(labels), kept, space.k, dtype=self.cache.rows.dtype),
-            limits=(len(self.cache.labels), torch.tensor(space.sizes)),
+            values=torch.tensor(space.sizes),
         )
 
     def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
 import re
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
 
 from softpnet.errors import InputError
 from softpnet.storage import from_safetensors, to_safetensors, write_whole
 from softpnet.training.folder import CHECKPOINT, RunFolder
-from softpnet.training.loop import Position, Training
+from softpnet.training.loop import Training
+from softpnet.training.snapshot import numbers, put_back, tensors
 
 KEPT = 2
 
@@ -74,7 +68,7 @@ class Checkpoints:
         stored, notes = from_safetensors(self.folder.read(path.name), path)
         try:
             put_back(self.training, stored, json.loads(notes["numbers"]))
-        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, RecursionError) as error:
+        except (KeyError, ValueError, RuntimeError, RecursionError) as error:
             first = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise InputError(f"{path} does not fit this run: {first}") from error
         return True
@@ -82,87 +76,6 @@ class Checkpoints:
 
 def _number(name: str) -> str:
     return re.sub(r"-process\d+\.safetensors", "", name)
-
-
-def tensors(training: Training) -> dict[str, Tensor]:
-    """Weights, statistics, the optimiser's moments, the method's state, random streams, the epoch's order."""
-    found = {f"module.{name}": value for name, value in training.module.state_dict().items()}
-    found |= {f"buffer.{name}": value for name, value in _passing_buffers(training).items()}
-    for i, parameter in enumerate(training.module.parameters()):
-        for name, value in training.adam.state.get(parameter, {}).items():
-            found[f"optimiser.{i}.{name}"] = value
-    found |= {f"state.{name}": value for name, value in training.state.tensors().items()}
-    found |= {f"stream.{name}": value for name, value in training.streams.state().items()}
-    found["global_generator"] = torch.get_rng_state()
-    if training.fabric.device.type == "cuda":
-        found["cuda_generator"] = torch.cuda.get_rng_state(training.fabric.device)
-    found["order"] = training.order
-    return found
-
-
-def _passing_buffers(training: Training) -> dict[str, Tensor]:
-    """Buffers that a module does not save, but that its next step may depend on."""
-    saved = training.module.state_dict()
-    return {name: value for name, value in training.module.named_buffers() if name not in saved}
-
-
-def numbers(training: Training) -> dict[str, Any]:
-    """Position, the records of finished epochs, and the loss scale of 16-bit training."""
-    scale = training.fabric.strategy.precision.state_dict()
-    return {"at": dataclasses.asdict(training.at), "records": training.records, "scale": scale}
-
-
-def put_back(training: Training, stored: Mapping[str, Tensor], given: Mapping[str, Any]) -> None:
-    """The reverse of `tensors` and `numbers`; raises what the parts raise if they do not fit."""
-
-    def part(prefix: str) -> dict[str, Tensor]:
-        return {name.removeprefix(prefix): value for name, value in stored.items() if name.startswith(prefix)}
-
-    position = Position(**given["at"])
-    _check_position(training, position)
-    state, order = part("state."), stored["order"]
-    if not torch.equal(order.sort().values, training.own):
-        raise ValueError("its order of the examples is not one of theirs")
-    for name, fresh in training.state.tensors().items():
-        found = state.get(name)
-        if found is None or found.shape != fresh.shape or found.dtype != fresh.dtype:
-            raise ValueError(f"{name} is {None if found is None else list(found.shape)}, expected {list(fresh.shape)}")
-    training.module.load_state_dict(part("module."))
-    for name, value in part("buffer.").items():
-        training.module.get_buffer(name).copy_(value)
-    moments = part("optimiser.")
-    for i, parameter in enumerate(training.module.parameters()):
-        mine = {name.partition(".")[2]: value for name, value in moments.items() if name.partition(".")[0] == str(i)}
-        if mine:
-            # In the parameter's own memory layout, so that the same instructions run on them as before.
-            training.adam.state[parameter] = {
-                name: value.clone() if name == "step" else torch.empty_like(parameter).detach().copy_(value)
-                for name, value in mine.items()
-            }
-    for name, place in training.state.tensors().items():
-        place.copy_(state[name])
-    training.order = order
-    training.streams.restore(part("stream."))
-    torch.set_rng_state(stored["global_generator"])
-    if "cuda_generator" in stored:
-        torch.cuda.set_rng_state(stored["cuda_generator"], training.fabric.device)
-    training.fabric.strategy.precision.load_state_dict(given["scale"])
-    training.at, training.records = position, list(given["records"])
-
-
-def _check_position(training: Training, at: Position) -> None:
-    """Raise for a position that no run of these settings and examples can be at."""
-    settings = training.settings
-    steps = math.ceil(len(training.own) / settings.batch_size)
-    limits = {"warmup": settings.warmup_steps, "epoch": settings.epochs, "step": steps - 1}
-    for name, limit in limits.items():
-        value = getattr(at, name)
-        if type(value) is not int or not 0 <= value <= limit:
-            raise ValueError(f"its {name} is {value!r}, expected 0 to {limit}")
-    if type(at.seconds) is not float:
-        raise ValueError(f"its seconds are {at.seconds!r}, expected a number")
-    if not (isinstance(at.untaught, list) and at.untaught and all(type(n) is int and n >= 0 for n in at.untaught)):
-        raise ValueError(f"its counts of examples without a candidate are {at.untaught!r}, expected one per epoch")
 
 
 def check_checkpoint_times(steps: int | None, seconds: float | None) -> None:
