@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     __version__: str
     from softpnet.checks.check_task import check_task
     from softpnet.errors import InputError, SoftPNetError, TaskError, TrainingError
-    from softpnet.learner import Learner, Prediction
+    from softpnet.learner import Learner
+    from softpnet.networks.reader import Prediction
     from softpnet.task.concepts import ConceptSpace, Group
     from softpnet.task.data import Anchors, Data, Examples
     from softpnet.task.settings import Settings
@@ -37,7 +38,7 @@ _HOME = {
     "Data": "task.data",
     "Settings": "task.settings",
     "Learner": "learner",
-    "Prediction": "learner",
+    "Prediction": "networks.reader",
     "check_task": "checks.check_task",
     "SoftPNetError": "errors",
     "TaskError": "errors",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import functools
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import torch
@@ -21,42 +19,34 @@ from softpnet.errors import InputError
 from softpnet.methods.base import Method
 from softpnet.metrics import concept_metrics, label_metrics
 from softpnet.networks.finite import check_read
-from softpnet.networks.make_encoders import Encoder, check_evaluation, check_trainable, make_encoders
-from softpnet.networks.reader import Reader
+from softpnet.networks.make_encoders import Encoder, check_evaluation, make_encoders
+from softpnet.networks.reader import Prediction, Reader
 from softpnet.rules.function import check_rule
 from softpnet.storage import refuse_code
 from softpnet.targets.source import State
 from softpnet.task.data import Anchors
-from softpnet.task.inputs import arrange_anchors, check_concepts, check_inputs, check_labels, needed_concepts
+from softpnet.task.inputs import check_concepts, check_inputs, check_labels
 from softpnet.task.settings import Hardware, checked_seed, resolve
 from softpnet.task.task import Task, checked_task
 from softpnet.training import environment
-from softpnet.training import run as runs
 from softpnet.training.allocator import keep_large_blocks
-from softpnet.training.checkpoint import Checkpoints, check_checkpoint_times
 from softpnet.training.config import Config, Origin, read_config
 from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.history import read_epochs
-from softpnet.training.interrupt import graceful_stop
+from softpnet.training.identity import check_same_rule, rule_fingerprint
 from softpnet.training.loop import Progress, Training
 from softpnet.training.model_file import StoredModel, put_weights, read_model, write_model
-from softpnet.training.processes import launched, to_run
+from softpnet.training.prepare import Given, accept, build
+from softpnet.training.processes import launched
+from softpnet.training.run import Run, check_callbacks
 from softpnet.training.streams import Streams, borrowed_global_generator
 from softpnet.training.threads import limited_threads
 
 Watch = Callable[["Learner", State], Mapping[str, float] | None]
 """Looks at a training between two epochs: the model as it would be if training ended there, and the method's state."""
 
-IMAGES_AT_ONCE = 512
+AT_ONCE = 512
 """Inference reads about so many inputs per pass."""
-
-
-class Prediction(NamedTuple):
-    """What was read in every example."""
-
-    concepts: Tensor  # [N, k]
-    labels: Tensor  # [N] or [N, m], the rule applied to the concepts
-    probabilities: Tensor  # [N, k, h]
 
 
 class Learner:
@@ -126,70 +116,52 @@ class Learner:
         Ctrl-C stops after the current step, and `interrupted` is true; so does SIGTERM where there is a run folder,
         and then the process exits with code 143.
         """
-        check_checkpoint_times(checkpoint_steps, checkpoint_seconds)
-        runs.check_callbacks(progress=progress, watch=watch)
-        training = self.prepared(inputs, labels, anchors, concepts)
-        fabric, method, module = training.fabric, training.method, training.module
+        kept = Run(run, resume, checkpoint_steps, checkpoint_seconds)
+        check_callbacks(progress=progress, watch=watch)
+        given = self._accepted(inputs, labels, anchors, concepts)
+        config = functools.partial(self.config, given)
+        if kept.is_finished():  # answered before anything is built
+            with kept.opened(config, launched(Hardware())):
+                assert kept.folder is not None
+                return self._read_weights(kept.folder)
+        training = self._built(given)
+        watched = None if watch is None else functools.partial(self._watched, training, watch)
         keep_large_blocks()
-        with contextlib.ExitStack() as stack:
+        with (
+            limited_threads(self.hardware.threads),
             # A user's encoder may draw from the global generator while training, as dropout does.
-            for context in (
-                limited_threads(self.hardware.threads),
-                borrowed_global_generator(training.streams("encoder"), training=True),
-            ):
-                stack.enter_context(context)
-            # Without a folder there is nothing to save, and SIGTERM ends the process as it always does.
-            signals = (signal.SIGINT,) if run is None else (signal.SIGINT, signal.SIGTERM)
-            stop = stack.enter_context(graceful_stop(signals))
-            folder, checkpoints, finished = None, None, False
-            if run is not None:
-                folder = stack.enter_context(runs.opened(Path(run), fabric))
-                truth = [] if training.concepts is None else [training.concepts]
-                given = [inputs, training.labels, *truth, *self.anchors]
-                finished = runs.begin(folder, self.config(runs.fingerprint(given)), resume, fabric)
-                checkpoints = Checkpoints(folder, training, checkpoint_steps, checkpoint_seconds)
-            if folder is not None and finished:
-                self._read_weights(folder)
-            else:
-                if checkpoints is not None and resume:
-                    checkpoints.restore()
-                watched = None if watch is None else functools.partial(self._watched, training, module, watch)
-                finished = runs.follow(training, progress or (lambda step: None), checkpoints, stop, watched)
-                read = _finished(method, module)
-                with torch.no_grad():
-                    training.check_finite(read.log_p(inputs[:1]).amax(-1))
-                self.module = read
-                self.history, self.interrupted = training.records, not finished
-                if folder is not None and fabric.is_global_zero:
-                    self._write_weights(folder)
-        if stop.signal == signal.SIGTERM:
-            raise SystemExit(128 + signal.SIGTERM)
-        if stop.signal == signal.SIGINT and finished:  # it came while the end was being saved
-            raise KeyboardInterrupt
+            borrowed_global_generator(training.streams("encoder"), training=True),
+            kept.opened(config, training.fabric),
+        ):
+            finished = kept.follow(training, progress, watched)
+            read = training.method.ready(training.module)
+            with torch.no_grad():
+                training.check_finite(read.log_p(inputs[:1]).amax(-1))
+            self.module, self.history, self.interrupted = read, training.records, not finished
+            if kept.folder is not None and self.is_main_process:
+                self._write_weights(kept.folder)
+        kept.leave(finished)
         return self
 
     def prepared(
         self, inputs: Tensor, labels: Tensor, anchors: Anchors | Mapping[str, Anchors], concepts: Tensor | None = None
     ) -> Training:
         """All that `fit` does before the first step. It raises where training is refused; `check_task` asks it too."""
-        check_rule(self.task)
-        check_inputs(inputs, self.task.space)
-        whole = check_labels(labels, len(inputs), self.task)
-        truth = None
-        if self.method_class.needs_concepts:
-            truth = needed_concepts(concepts, len(inputs), self.task.space, self.method)
-        self.anchors = arrange_anchors(self.task.space, anchors, inputs.shape[2:])
-        self.input_shape = inputs.shape[2:]
+        return self._built(self._accepted(inputs, labels, anchors, concepts))
+
+    def _accepted(self, *given: Any) -> Given:
+        accepted = accept(self.task, self.method_class, self.method, *given)
+        self.anchors, self.input_shape = accepted.anchors, accepted.inputs.shape[2:]
+        return accepted
+
+    def _built(self, given: Given) -> Training:
         streams = Streams(self.seed)
-        encoders = self.encoders(self.input_shape, self.anchors, streams)
-        fabric = launched(self.hardware, self.method_class.idle_parts)
-        self.is_main_process = fabric.is_global_zero
-        method = self.method_class(self.task, self.settings, [to_run(fabric, a) for a in self.anchors])
-        self.module = None
-        with borrowed_global_generator(streams("init")):
-            module = method.module(encoders)
-        check_trainable(module, self.method)
-        return Training(method, module, inputs, whole, self.settings, streams, fabric, truth)
+        encoders = self.encoders(given.inputs.shape[2:], given.anchors, streams)
+        training = build(
+            self.task, self.method_class, self.method, self.settings, self.hardware, encoders, given, streams
+        )
+        self.module, self.is_main_process = None, training.fabric.is_global_zero
+        return training
 
     def encoders(self, input_shape: torch.Size, anchors: Sequence[Tensor], streams: Streams) -> dict[str, nn.Module]:
         """New encoders by name, checked: the user's, or else the task's, or else the method's."""
@@ -261,24 +233,22 @@ class Learner:
             task = tasks.of_run(config.task, msgspec.to_builtins(config.origin), stored.path, origin)
         task = checked_task(task, "load")
         check_rule(task)
-        if method is None and config.method not in methods.names():
-            raise InputError(
-                f"the run in {stored.path} was made with a method of your own ({config.method!r}); name it "
-                "again, since code is never taken from a run folder: --method FILE, or Learner.load(folder, method=...)"
-            )
-        runs.check_same_rule(config, task, stored.path)
+        method = methods.of_run(config.method, stored.path, method)
+        check_same_rule(config, task, stored.path)
         chosen = dataclasses.asdict(config.settings) | dataclasses.asdict(config.hardware)
         if chosen["targets"] not in targets.names():
             del chosen["targets"]  # a file, which training would run
-        model = cls(task, method=method or config.method, seed=config.seed, encoder=encoder, **chosen)
+        model = cls(
+            task, method=methods.of_run(config.method, stored.path, method), seed=config.seed, encoder=encoder, **chosen
+        )
         model.input_shape, model.given_by = torch.Size(config.input_shape), dict(config.given_by)
         return model._read_weights(stored)
 
-    def _watched(self, training: Training, module: Reader, watch: Watch) -> Mapping[str, float] | None:
+    def _watched(self, training: Training, watch: Watch) -> Mapping[str, float] | None:
         """What `watch` finds in a copy of the model, so that modes, statistics and random numbers stay as they are."""
         now, device = copy.copy(self), training.fabric.device
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            now.module = _finished(training.method, copy.deepcopy(module))
+            now.module = training.method.ready(copy.deepcopy(training.module))
             now.history = [*training.records]
             return watch(now, training.state)
 
@@ -302,8 +272,8 @@ class Learner:
         self.history = read_epochs(folder)
         return self
 
-    def config(self, data: str | None = None) -> Config:
-        """The resolved configuration, as stored with a run; `data` is the fingerprint of what it trains on."""
+    def config(self, given: Given | None = None) -> Config:
+        """The resolved configuration, as stored with a run, which names what it trains on too."""
         return Config(
             task=self.task.name,
             origin=None if self.task.origin is None else Origin(**self.task.origin),
@@ -315,8 +285,8 @@ class Learner:
             input_shape=tuple(self.input_shape or ()),
             versions=environment.versions(),
             machine=environment.machine(),
-            data=data,
-            rule=runs.rule_fingerprint(self.task),
+            data=None if given is None else given.fingerprint(),
+            rule=rule_fingerprint(self.task),
         )
 
     def _fitted(self) -> Reader:
@@ -326,16 +296,5 @@ class Learner:
 
     def _parts(self, inputs: Tensor) -> tuple[Tensor, ...]:
         self._fitted()
-        check_inputs(inputs, self.task.space)
-        if inputs.shape[2:] != self.input_shape:
-            raise InputError(
-                f"inputs have size {list(inputs.shape[2:])}, expected {list(self.input_shape or ())} as in training; "
-                "resize them"
-            )
-        return inputs.split(max(1, IMAGES_AT_ONCE // self.task.space.slots))
-
-
-def _finished(method: Method, module: Reader) -> Reader:
-    """The module, ready for inference."""
-    method.finish(module.eval())
-    return module.float().cpu()
+        check_inputs(inputs, self.task.space, self.input_shape)
+        return inputs.split(max(1, AT_ONCE // self.task.space.slots))

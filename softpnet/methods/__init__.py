@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softpnet import catalogue
+from softpnet.errors import InputError
 
 if TYPE_CHECKING:
     from softpnet.methods.base import Method
@@ -35,6 +36,16 @@ def find(name: str | type[Method]) -> type[Method]:
     from softpnet.methods.base import Method
 
     return catalogue.own_class("method", name, "Method", Method, names())
+
+
+def of_run(name: str, folder: Path, given: str | type[Method] | None) -> str | type[Method]:
+    """The method that the run in a folder was made with: a built-in one, or what is given."""
+    if given is None and name not in names():
+        raise InputError(
+            f"the run in {folder} was made with a method of your own ({name!r}); name it again, since code is never "
+            "taken from a run folder: --method FILE, or Learner.load(folder, method=...)"
+        )
+    return given or name
 
 
 def _folder(name: str) -> Path:

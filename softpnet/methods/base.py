@@ -90,6 +90,11 @@ class Method(ABC):
         """Make the module, in evaluation mode, ready for inference."""
         return None
 
+    def ready(self, module: Reader) -> Reader:
+        """The module as inference has it."""
+        self.finish(module.eval())
+        return module.float().cpu()
+
     def remarks(self) -> list[str]:
         """Once started: settings that take each other's effect away, a sentence each. `check_task` warns of them."""
         settings, source = self.settings, getattr(self, "source", None)

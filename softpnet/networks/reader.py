@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,14 @@ def module_key(name: str) -> str:
 def at_least_single(x: Tensor) -> Tensor:
     """x in single precision where it is in half of it; double precision stays double."""
     return x if x.dtype == torch.float64 else x.float()
+
+
+class Prediction(NamedTuple):
+    """What was read in every example."""
+
+    concepts: Tensor  # [N, k]
+    labels: Tensor  # [N] or [N, m], the rule applied to the concepts
+    probabilities: Tensor  # [N, k, h]
 
 
 class Reader(nn.Module):

@@ -22,7 +22,7 @@ from softpnet.task.inputs import arrange_anchors
 from softpnet.task.task import Task
 from softpnet.training.config import read_config
 from softpnet.training.folder import METRICS, MODEL, RunFolder
-from softpnet.training.run import fingerprint
+from softpnet.training.identity import fingerprint
 from softpnet.training.streams import Streams
 
 

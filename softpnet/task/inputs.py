@@ -15,13 +15,17 @@ from softpnet.task.integers import as_int64, is_integer
 from softpnet.task.task import Task
 
 
-def check_inputs(inputs: Any, space: ConceptSpace) -> None:
-    """Images must be finite float32 `[N, n, C, H, W]` with the space's slots."""
+def check_inputs(inputs: Any, space: ConceptSpace, size: Sequence[int] | None = None) -> None:
+    """Images must be finite float32 `[N, n, C, H, W]` with the space's slots and, after training, of that size."""
     _check_pixels(inputs, "inputs", 5, "[N, n, C, H, W]")
     if inputs.shape[1] != space.slots:
         raise InputError(
             f"inputs have {inputs.shape[1]} slots (shape {list(inputs.shape)}), "
             f"expected the {space.slots} of the space; give one image per slot"
+        )
+    if size is not None and list(inputs.shape[2:]) != list(size):
+        raise InputError(
+            f"inputs have size {list(inputs.shape[2:])}, expected {list(size)} as in training; resize them"
         )
 
 

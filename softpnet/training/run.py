@@ -3,38 +3,76 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import signal
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-import torch
-from torch import Generator, Tensor
-
 from softpnet.errors import InputError, SoftPNetError
-from softpnet.rules.labels import unique_labels
-from softpnet.rules.rows import verified_rows
 from softpnet.storage import refuse_code
-from softpnet.task.task import Task
-from softpnet.training.checkpoint import Checkpoints
-from softpnet.training.config import Config, parse_config, read_config
-from softpnet.training.environment import differences
+from softpnet.training.checkpoint import Checkpoints, check_checkpoint_times
+from softpnet.training.config import Config
 from softpnet.training.folder import CONFIG, EPOCHS, RunFolder
 from softpnet.training.history import write_epochs
-from softpnet.training.interrupt import Stop
+from softpnet.training.identity import check_same_run
+from softpnet.training.interrupt import Stop, graceful_stop
 from softpnet.training.loop import Progress, Training, any_process
 from softpnet.training.model_file import holds_finished_model
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-SAME = ("task", "rule", "method", "seed", "settings", "input_shape", "data")
-"""Entries of the configuration that a run keeps for all its life."""
 
-TRIED = 10_000
-"""Random assignments on which two rules are compared."""
+class Run:
+    """What a training needs around it: a folder if one is named, checkpoints in it, signals and exit codes."""
+
+    folder: RunFolder | None = None
+    """While `opened`, where a path is named."""
+
+    def __init__(
+        self, path: str | Path | None, resume: bool, checkpoint_steps: int | None, checkpoint_seconds: float | None
+    ) -> None:
+        check_checkpoint_times(checkpoint_steps, checkpoint_seconds)
+        self.path, self.resume = None if path is None else Path(path), resume
+        self.times = checkpoint_steps, checkpoint_seconds
+        self.stop = Stop()
+
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to train: asked before anything is built."""
+        return self.path is not None and self.resume and holds_finished_model(RunFolder(self.path))
+
+    @contextlib.contextmanager
+    def opened(self, config: Callable[[], Config], fabric: Fabric) -> Iterator[None]:
+        """The folder is this run's alone while inside, and signals are only noted."""
+        # Without a folder there is nothing to save, and SIGTERM ends the process as it always does.
+        signals = (signal.SIGINT,) if self.path is None else (signal.SIGINT, signal.SIGTERM)
+        with contextlib.ExitStack() as stack:
+            self.stop = stack.enter_context(graceful_stop(signals))
+            if self.path is not None:
+                self.folder = stack.enter_context(opened(self.path, fabric))
+                begin(self.folder, config(), self.resume, fabric)
+            yield
+
+    def follow(
+        self,
+        training: Training,
+        progress: Callable[[Progress], None] | None,
+        watch: Callable[[], Mapping[str, float] | None] | None,
+    ) -> bool:
+        """Train, from the last checkpoint where there is one, to the end or until a stop is asked for: whether it is
+        the end. What `watch` finds after an epoch joins that epoch's record, before anything is written."""
+        checkpoints = None if self.folder is None else Checkpoints(self.folder, training, *self.times)
+        if checkpoints is not None and self.resume:
+            checkpoints.restore()
+        return follow(training, progress or (lambda step: None), checkpoints, self.stop, watch)
+
+    def leave(self, finished: bool) -> None:
+        """End the process as the signal that came would have ended it."""
+        if self.stop.signal == signal.SIGTERM:
+            raise SystemExit(128 + signal.SIGTERM)
+        if self.stop.signal == signal.SIGINT and finished:  # it came while the end was being saved
+            raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
@@ -65,7 +103,7 @@ def begin(folder: RunFolder, config: Config, resume: bool, fabric: Fabric) -> bo
     if not resume:
         raise InputError(f"{folder.path} already holds a run; resume it, name another folder or remove it")
     folder.verify()
-    _same_run(folder, config)
+    check_same_run(folder, config)
     finished = holds_finished_model(folder)
     # The epochs of a finished run stay listed: they are never made again, but a copy of them can be put back.
     removed = [name for name in folder.removed() if not (finished and name == EPOCHS)]
@@ -75,36 +113,6 @@ def begin(folder: RunFolder, config: Config, resume: bool, fabric: Fabric) -> bo
         warnings.warn(f"{', '.join(removed)} was removed from {folder.path}; the run goes on without", stacklevel=2)
     fabric.barrier()
     return finished
-
-
-def _same_run(folder: RunFolder, config: Config) -> None:
-    """Raise where the run in the folder is another one; warn where it was begun elsewhere."""
-    then = read_config(folder)
-    now = parse_config(config.to_bytes(), folder.path / CONFIG)  # as it would be read back
-    changed = [word for name in SAME for word in _changes(name, getattr(then, name), getattr(now, name))]
-    changed += _changes("options", *(entry.origin and entry.origin.options for entry in (then, now)))
-    changed += _changes("processes", then.hardware.processes, now.hardware.processes)
-    if changed:
-        raise InputError(
-            f"{folder.path} holds another run: {'; '.join(changed)}; resume it as it was begun, or name another folder"
-        )
-    sources = [entry.origin and entry.origin.sha256 for entry in (then, now)]
-    elsewhere = [] if sources[0] == sources[1] else ["the task's file has changed"]
-    for name in ("hardware", "machine", "versions"):
-        elsewhere += _changes(name, getattr(then, name), getattr(now, name))
-    if elsewhere:
-        warnings.warn(
-            f"the run in {folder.path} goes on under other conditions, so its bits may differ from those of a run that "
-            f"was never stopped: {'; '.join(elsewhere)}",
-            stacklevel=2,
-        )
-
-
-def _changes(name: str, then: Any, now: Any) -> list[str]:
-    then, now = (msgspec.to_builtins(value) for value in (then, now))
-    if isinstance(then, dict) and isinstance(now, dict):
-        return differences(then, now)
-    return differences({name: then}, {name: now})
 
 
 def check_callbacks(**given: Any) -> None:
@@ -143,36 +151,6 @@ def follow(
     return True
 
 
-def check_same_rule(config: Config, task: Task, path: Path) -> None:
-    """Raise where the model in a folder was trained with another rule than the task has."""
-    if rule_fingerprint(task) != config.rule:
-        raise InputError(
-            f"the model in {path} does not fit this task: it was trained with another rule or concept space than "
-            f"{task.name!r} has now; pass the task that it was trained with, or apply another rule to what "
-            "predict(...).concepts reads"
-        )
-    sources = [(task.origin or {}).get("sha256"), config.origin and config.origin.sha256]
-    if all(sources) and sources[0] != sources[1]:
-        warnings.warn(
-            f"the task's file has changed since the model in {path} was trained; on {TRIED:,} random assignments its "
-            "rule is still the same",
-            stacklevel=2,
-        )
-
-
-def rule_fingerprint(task: Task) -> str:
-    """One sha256 for the concept space and what the rule makes of many of its assignments."""
-    sizes = torch.tensor(task.space.sizes)
-    rows = (torch.rand(TRIED, task.space.k, generator=Generator().manual_seed(0)) * sizes).long()
-    labels = task.rule(rows)
-    if task.rows is None or len(unique_labels(labels)[0]) > 1:
-        return fingerprint([sizes, labels])
-    # The other labels are too rare to be met by chance, as that of a valid Sudoku: the task's own rows have them.
-    with torch.random.fork_rng(devices=[]):
-        given = verified_rows(task, task.rows(Generator().manual_seed(0)))
-    return fingerprint([sizes, labels, given, task.rule(given)])
-
-
 def _joined(record: dict[str, float], found: Any) -> dict[str, float]:
     """An epoch's record with what `watch` returned: numbers by name, or None where it only looked."""
     found = {} if found is None else found
@@ -187,12 +165,3 @@ def _joined(record: dict[str, float], found: Any) -> dict[str, float]:
         except (TypeError, ValueError, RuntimeError):
             raise InputError(f"watch returned {value!r:.100} as {name!r}, expected a number") from None
     return record | numbers
-
-
-def fingerprint(tensors: Iterable[Tensor]) -> str:
-    """One sha256 for the shapes, types and bytes of tensors."""
-    found = hashlib.sha256()
-    for tensor in tensors:
-        found.update(f"{tensor.dtype} {list(tensor.shape)}".encode())
-        found.update(tensor.detach().contiguous().cpu().numpy().data)
-    return found.hexdigest()

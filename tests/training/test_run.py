@@ -10,7 +10,7 @@ from softpnet import ConceptSpace, InputError, Learner, Rows, Task, TaskError, t
 from softpnet.cli.evaluate import Evaluate
 from softpnet.report.judge import judge
 from softpnet.task.data import make_data
-from softpnet.training.run import rule_fingerprint
+from softpnet.training.identity import rule_fingerprint
 from softpnet.training.streams import Streams
 
 FILE = """
@@ -299,3 +299,10 @@ def test_epochs_that_are_none_are_refused(home, list_again, lines):
     list_again(home / "run")
     with pytest.raises(InputError, match=r"epochs\.jsonl is damaged"):
         Learner.load(home / "run", origin=str(home / "rule.py"))
+
+
+def test_a_finished_run_answers_before_anything_is_built(tmp_path, monkeypatch):
+    (tmp_path / "rule.py").write_text(FILE)
+    train(tmp_path)
+    monkeypatch.setattr(Learner, "_built", lambda *_: pytest.fail("a training was built"))
+    train(tmp_path, resume=True)

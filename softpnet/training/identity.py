@@ -1,0 +1,96 @@
+"""Whether two runs are one: the same rule, data and choices; and whether they compute on the same machine."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from torch import Generator, Tensor
+
+from softpnet.errors import InputError
+from softpnet.rules.labels import unique_labels
+from softpnet.rules.rows import verified_rows
+from softpnet.task.task import Task
+from softpnet.training.config import Config, parse_config, read_config
+from softpnet.training.environment import differences
+from softpnet.training.folder import CONFIG, RunFolder
+
+SAME = ("task", "rule", "method", "seed", "settings", "input_shape", "data")
+"""Entries of the configuration that a run keeps for all its life."""
+
+TRIED = 10_000
+"""Random assignments on which two rules are compared."""
+
+
+def check_same_run(folder: RunFolder, config: Config) -> None:
+    """Raise where the run in the folder is another one; warn where it was begun elsewhere."""
+    then = read_config(folder)
+    now = parse_config(config.to_bytes(), folder.path / CONFIG)  # as it would be read back
+    changed = [word for name in SAME for word in _changes(name, getattr(then, name), getattr(now, name))]
+    changed += _changes("options", *(entry.origin and entry.origin.options for entry in (then, now)))
+    changed += _changes("processes", then.hardware.processes, now.hardware.processes)
+    if changed:
+        raise InputError(
+            f"{folder.path} holds another run: {'; '.join(changed)}; resume it as it was begun, or name another folder"
+        )
+    sources = [entry.origin and entry.origin.sha256 for entry in (then, now)]
+    elsewhere = [] if sources[0] == sources[1] else ["the task's file has changed"]
+    for name in ("hardware", "machine", "versions"):
+        elsewhere += _changes(name, getattr(then, name), getattr(now, name))
+    if elsewhere:
+        warnings.warn(
+            f"the run in {folder.path} goes on under other conditions, so its bits may differ from those of a run that "
+            f"was never stopped: {'; '.join(elsewhere)}",
+            stacklevel=2,
+        )
+
+
+def _changes(name: str, then: Any, now: Any) -> list[str]:
+    then, now = (msgspec.to_builtins(value) for value in (then, now))
+    if isinstance(then, dict) and isinstance(now, dict):
+        return differences(then, now)
+    return differences({name: then}, {name: now})
+
+
+def check_same_rule(config: Config, task: Task, path: Path) -> None:
+    """Raise where the model in a folder was trained with another rule than the task has."""
+    if rule_fingerprint(task) != config.rule:
+        raise InputError(
+            f"the model in {path} does not fit this task: it was trained with another rule or concept space than "
+            f"{task.name!r} has now; pass the task that it was trained with, or apply another rule to what "
+            "predict(...).concepts reads"
+        )
+    sources = [(task.origin or {}).get("sha256"), config.origin and config.origin.sha256]
+    if all(sources) and sources[0] != sources[1]:
+        warnings.warn(
+            f"the task's file has changed since the model in {path} was trained; on {TRIED:,} random assignments its "
+            "rule is still the same",
+            stacklevel=2,
+        )
+
+
+def rule_fingerprint(task: Task) -> str:
+    """One sha256 for the concept space and what the rule makes of many of its assignments."""
+    sizes = torch.tensor(task.space.sizes)
+    rows = (torch.rand(TRIED, task.space.k, generator=Generator().manual_seed(0)) * sizes).long()
+    labels = task.rule(rows)
+    if task.rows is None or len(unique_labels(labels)[0]) > 1:
+        return fingerprint([sizes, labels])
+    # The other labels are too rare to be met by chance, as that of a valid Sudoku: the task's own rows have them.
+    with torch.random.fork_rng(devices=[]):
+        given = verified_rows(task, task.rows(Generator().manual_seed(0)))
+    return fingerprint([sizes, labels, given, task.rule(given)])
+
+
+def fingerprint(tensors: Iterable[Tensor]) -> str:
+    """One sha256 for the shapes, types and bytes of tensors."""
+    found = hashlib.sha256()
+    for tensor in tensors:
+        found.update(f"{tensor.dtype} {list(tensor.shape)}".encode())
+        found.update(tensor.detach().contiguous().cpu().numpy().data)
+    return found.hexdigest()
