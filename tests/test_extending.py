@@ -90,7 +90,7 @@ def test_a_method_and_a_source_may_be_classes():
 
     model = fit(method=Loud, targets=Uniform)
     assert model.history[0]["asked"] == 4 and model.history[0]["gamma"] == 0.25
-    assert (model.method, model.config()["settings"]["targets"]) == ("Loud", "Uniform")
+    assert (model.method, model.config().settings.targets) == ("Loud", "Uniform")
 
 
 def test_a_model_of_a_method_of_one_s_own_is_read_with_that_method_only(files):
