@@ -8,6 +8,7 @@ import torch
 
 from softpnet.errors import InputError, SoftPNetError
 from softpnet.task.concepts import ConceptSpace
+from softpnet.task.settings import Settings
 from softpnet.tasks import kand_logic, load, mnist_evenodd, visual_sudoku
 from softpnet.training.streams import Streams
 
@@ -215,7 +216,7 @@ EVERYWHERE = dict(batch_size=64, learning_rate=1e-3, episodes=50, gamma=1.0, gam
 
 @pytest.mark.parametrize("name", PAPER)
 def test_settings_are_those_of_the_paper(name):
-    settings = load(name).settings
+    settings = Settings(**load(name).settings)
     for key, value in (PAPER[name] | EVERYWHERE).items():
         assert getattr(settings, key) == value, key
 

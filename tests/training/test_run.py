@@ -105,7 +105,9 @@ def adding(rule=lambda c: c.sum(-1), slots=2, **more):
     return Task(ConceptSpace(slots=slots, values=3), rule, **more)
 
 
-@pytest.mark.parametrize("other", [adding(lambda c: c.prod(-1)), adding(slots=3), adding(lambda c: c)], ids=["product", "slots", "vector"])
+@pytest.mark.parametrize(
+    "other", [adding(lambda c: c.prod(-1)), adding(slots=3), adding(lambda c: c)], ids=["product", "slots", "vector"]
+)
 @pytest.mark.parametrize("saved", [True, False])
 def test_a_model_is_not_loaded_with_another_rule(home, other, saved):
     folder = home / "run"
