@@ -28,7 +28,7 @@ from softpnet.experiments.rows import ROWS, SEEDS, Row
 from softpnet.experiments.rows import SHORT as SHORT_ROWS
 from softpnet.experiments.sealed import seal, unseal
 from softpnet.report import table
-from softpnet.report.pages import BEGIN, END, write_into
+from softpnet.report.pages import marks, write_into
 from softpnet.report.summary import compare, summarise
 from softpnet.storage import to_json
 from softpnet.training.environment import versions
@@ -515,11 +515,18 @@ def test_rows_have_names_of_their_own_and_methods_that_exist():
     assert {row.method for row in ROWS} == set(methods.names()) and {row.task for row in ROWS} == set(tasks.names())
 
 
+BEGIN, END = marks()
+
+
 def test_a_page_keeps_what_is_outside_its_marks(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     write_into(page, "new\n")
     assert page.read_text() == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
+    others = "\n".join(marks("made by another"))
+    page.write_text(f"{others}\n{BEGIN}\nold\n{END}\n")
+    write_into(page, "new\n")
+    assert page.read_text() == f"{others}\n{BEGIN}\n\nnew\n\n{END}\n"
     for bad in ("no marks", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{END}\n{END}\n"):
         page.write_text(bad)
         with pytest.raises(InputError, match="needs one line"):
