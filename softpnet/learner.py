@@ -113,8 +113,8 @@ class Learner:
                 the epoch's record in `history`. Training goes through the same bits with it and without.
 
         A process trains in one thread at a time, since torch has one random generator for all of them.
-        Ctrl-C stops after the current step, and `interrupted` is true; so does SIGTERM where there is a run folder,
-        and then the process exits with code 143.
+        Ctrl-C stops after the current step, and `interrupted` is true; so do SIGTERM and SIGHUP where there is a run
+        folder, and then the process exits with code 143 or 129.
         """
         kept = Run(run, resume, checkpoint_steps, checkpoint_seconds)
         check_callbacks(progress=progress, watch=watch)

@@ -5,9 +5,13 @@ A file, a table or a record may hold signs that move the cursor, rename the wind
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import re
+import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -34,7 +38,27 @@ def complain(text: object) -> None:
 def _print(text: object, stream: TextIO, flush: bool) -> None:
     code = stream.encoding or "utf-8"
     # What a terminal of few letters cannot show is written out too, instead of ending the command.
-    print(harmless(text).encode(code, "backslashreplace").decode(code), file=stream, flush=flush)
+    with unless_gone():
+        print(harmless(text).encode(code, "backslashreplace").decode(code), file=stream, flush=flush)
+
+
+@contextlib.contextmanager
+def unless_gone() -> Iterator[None]:
+    """A terminal that was closed takes nothing any more: who writes to it goes on, and ends, as if it did."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        hush()
+
+
+def hush() -> None:
+    """Let all that would go to a terminal that was closed go nowhere, also what still waits to be written."""
+    for stream in (1, 2):
+        with contextlib.suppress(OSError):
+            if stat.S_ISCHR(os.fstat(stream).st_mode) and not os.isatty(stream):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 
 def marked(text: object) -> str:

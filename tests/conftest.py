@@ -19,6 +19,7 @@ from softpnet.storage import digest
 from softpnet.training.folder import RunFolder
 
 os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -27,11 +28,15 @@ def one_thread():
 
 
 @pytest.fixture(autouse=True, scope="session")
-def ctrl_c_works():
-    """A shell has what it starts in the background ignore SIGINT, and so would every process that tests start."""
-    found = signal.signal(signal.SIGINT, signal.default_int_handler)
+def signals_work():
+    """A shell has what it starts in the background ignore SIGINT, and nohup SIGHUP; so would what tests start."""
+    found = {number: signal.getsignal(number) for number in SIGNALS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in SIGNALS[1:]:
+        signal.signal(number, signal.SIG_DFL)
     yield
-    signal.signal(signal.SIGINT, found)
+    for number, handler in found.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -69,7 +74,7 @@ def softpnet_here(monkeypatch, capfd):
 
     An exception that the command line does not turn into an exit fails the test. Signals are then as before.
     """
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["softpnet", *map(str, arguments)])

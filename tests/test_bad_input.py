@@ -676,7 +676,18 @@ def test_an_unknown_setting_lists_the_valid_ones():
     assert_refused("unknown setting 'epoch'", "epochs", "batch_size", "targets", "rule_ramp", epoch=3)
 
 
-@pytest.mark.parametrize("name, value", [("device", "abacus"), ("precision", "3"), ("threads", 0), ("processes", 0)])
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("device", "abacus"),
+        ("precision", "3"),
+        ("threads", 0),
+        ("threads", 100_000),  # a segmentation fault
+        ("threads", 1.5),
+        ("processes", 0),
+        ("processes", 100_000),
+    ],
+)
 def test_hardware_that_cannot_be_is_refused(name, value):
     assert_refused(name, repr(value), "expected", **{name: value})
 

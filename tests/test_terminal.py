@@ -92,7 +92,7 @@ def test_what_a_terminal_of_few_letters_cannot_show_is_written_out(monkeypatch):
 @pytest.fixture
 def command(monkeypatch, capfd, tmp_path):
     """Run `softpnet ...` here: exit code, and all that it said."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     monkeypatch.chdir(tmp_path)

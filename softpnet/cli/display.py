@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from softpnet.terminal import complain, console, marked, say, say_table
+from softpnet.terminal import complain, console, hush, marked, say, say_table, unless_gone
 
 if TYPE_CHECKING:
     from softpnet.learner import Learner
@@ -34,13 +34,14 @@ class Display:
     def __init__(self, model: Learner) -> None:
         self.console = console(error=True)
         self.model = model
+        self.terminal = self.console.is_terminal  # it may be closed while the run goes on
         self.bar = Progress(
             TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[numbers]}"),
             TimeRemainingColumn(),
             console=self.console,
-            disable=not self.console.is_terminal,
+            disable=not self.terminal,
         )
         self.line: Any = None
 
@@ -49,10 +50,10 @@ class Display:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.bar.stop()
+        _stop(self.bar)
 
     def update(self, step: Step) -> None:
-        if not self.console.is_terminal:
+        if not self.terminal:
             if step.epoch_done and self.model.is_main_process:
                 say(f"epoch {step.epoch + 1}/{step.epochs}: {self._numbers(step)}; {step.seconds:.3g} s", flush=True)
             return
@@ -76,25 +77,36 @@ class Display:
         )
 
 
+def _stop(bar: Progress) -> None:
+    """Take the bar down, also from a terminal that was closed."""
+    hush()
+    with unless_gone():
+        bar.stop()
+
+
 def count_up(done: Iterable[str], total: int) -> None:
     """Follow what is done, one after the other, with the time that is left; a line each where there is no terminal."""
-    terminal = console(error=True)
+    to = console(error=True)
+    terminal = to.is_terminal
     bar = Progress(
         TextColumn("{task.completed}/{task.total} {task.description}"),
         BarColumn(bar_width=24),
         TimeElapsedColumn(),
         TextColumn("{task.fields[left]}"),
-        console=terminal,
-        disable=not terminal.is_terminal or total == 0,
+        console=to,
+        disable=not terminal or total == 0,
     )
     began = time.monotonic()
-    with bar:
+    bar.start()
+    try:
         line = bar.add_task("runs", total=total, left="")
         for at, name in enumerate(done, start=1):
             left = time_left(time.monotonic() - began, at, total)
             bar.update(line, advance=1, description=marked(name), left=left)
-            if not terminal.is_terminal:
+            if not terminal:
                 complain(f"{at}/{total}: {name}; {left}")
+    finally:
+        _stop(bar)
 
 
 def time_left(elapsed: float, done: int, total: int) -> str:

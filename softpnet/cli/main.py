@@ -22,7 +22,8 @@ from softpnet.cli.reproduce import Reproduce
 from softpnet.cli.table import ResultTable
 from softpnet.cli.train import INTERRUPTED, Train
 from softpnet.errors import InputError, SoftPNetError
-from softpnet.terminal import complain, harmless
+from softpnet.terminal import complain, harmless, unless_gone
+from softpnet.training.interrupt import ENDINGS, heeded
 
 COMMANDS = {
     "train": Train,
@@ -39,8 +40,9 @@ COMMANDS = {
 
 def main() -> None:
     """Run the command line; an error made on purpose is one sentence on stderr and exit code 2."""
-    # Wherever it is met, SIGTERM ends with its own code; while training, `fit` makes a checkpoint first.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    # Wherever they are met, these end it with their own code; while training, `fit` makes a checkpoint first.
+    for ending in heeded(ENDINGS):
+        signal.signal(ending, lambda number, frame: sys.exit(128 + number))
     warnings.showwarning = lambda message, *_: complain(f"softpnet: warning: {message}")
     sys.excepthook = lambda kind, error, trace: complain("".join(traceback.format_exception(error)).rstrip())
     command: Any = None
@@ -52,9 +54,11 @@ def main() -> None:
         if unknown:
             raise InputError(f"unknown option {unknown[0]!r}; the options are {', '.join(option_names(type(chosen)))}")
         code = chosen.run()
-        sys.stdout.flush()
+        with unless_gone():
+            sys.stdout.flush()
         # All is done: from here on a signal could only change the exit code, while Python takes itself down.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for ending in ENDINGS:
+            signal.signal(ending, signal.SIG_IGN)
         sys.exit(code)
     except SoftPNetError as error:
         complain(f"softpnet: {error}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -148,6 +149,10 @@ def resolve(
     return Settings().override(**values), givers
 
 
+MOST_THREADS, MOST_PROCESSES = 1024, 64
+"""More are refused, unless the machine has more processors: many more would crash it, or be no use."""
+
+
 @dataclass(frozen=True)
 class Hardware:
     """Where a run computes; handed to lightning-fabric."""
@@ -165,8 +170,11 @@ class Hardware:
         """Raise for a value that cannot be; itself otherwise."""
         _require_one_of("device", self.device, Device)
         _require_one_of("precision", self.precision, Precision)
-        _require("threads", self.threads, self.threads is None or self.threads >= 1, "at least 1, or none")
-        _require("processes", self.processes, self.processes >= 1, "at least 1")
+        bounds = {"processes": MOST_PROCESSES} | ({} if self.threads is None else {"threads": MOST_THREADS})
+        for name, bound in bounds.items():
+            value, most = getattr(self, name), max(bound, os.cpu_count() or 1)
+            fine = 1 <= whole_number(name, value) <= most
+            _require(name, value, fine, f"1 to {most:,}, and best no more than the processors of this machine")
         return self
 
 

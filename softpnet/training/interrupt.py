@@ -1,13 +1,21 @@
-"""Ctrl-C and SIGTERM ask for a stop after the current step; a second Ctrl-C stops at once."""
+"""Ctrl-C, SIGTERM and SIGHUP ask for a stop after the current step; a second Ctrl-C stops at once."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+
+ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+"""End the process: the second one comes when a terminal or a connection is closed."""
+
+
+def heeded(signals: Iterable[int]) -> list[int]:
+    """Without those that whoever started the process had it ignore, as nohup and scripts do; they stay ignored."""
+    return [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 @dataclass
@@ -32,7 +40,7 @@ def graceful_stop(signals: Sequence[int]) -> Iterator[Stop]:
             raise KeyboardInterrupt
         stop.signal = number
 
-    before = {number: signal.signal(number, handle) for number in signals}
+    before = {number: signal.signal(number, handle) for number in heeded(signals)}
     try:
         yield stop
     finally:

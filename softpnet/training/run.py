@@ -16,7 +16,7 @@ from softpnet.training.config import Config
 from softpnet.training.folder import CONFIG, EPOCHS, RunFolder
 from softpnet.training.history import write_epochs
 from softpnet.training.identity import check_same_run
-from softpnet.training.interrupt import Stop, graceful_stop
+from softpnet.training.interrupt import ENDINGS, Stop, graceful_stop
 from softpnet.training.loop import Progress, Training, any_process
 from softpnet.training.model_file import holds_finished_model
 
@@ -45,8 +45,8 @@ class Run:
     @contextlib.contextmanager
     def opened(self, config: Callable[[], Config], fabric: Fabric) -> Iterator[None]:
         """The folder is this run's alone while inside, and signals are only noted."""
-        # Without a folder there is nothing to save, and SIGTERM ends the process as it always does.
-        signals = (signal.SIGINT,) if self.path is None else (signal.SIGINT, signal.SIGTERM)
+        # Without a folder there is nothing to save, and what ends the process does so as it always does.
+        signals = (signal.SIGINT,) if self.path is None else (signal.SIGINT, *ENDINGS)
         with contextlib.ExitStack() as stack:
             self.stop = stack.enter_context(graceful_stop(signals))
             if self.path is not None:
@@ -69,8 +69,8 @@ class Run:
 
     def leave(self, finished: bool) -> None:
         """End the process as the signal that came would have ended it."""
-        if self.stop.signal == signal.SIGTERM:
-            raise SystemExit(128 + signal.SIGTERM)
+        if self.stop.signal in ENDINGS:
+            raise SystemExit(128 + self.stop.signal)
         if self.stop.signal == signal.SIGINT and finished:  # it came while the end was being saved
             raise KeyboardInterrupt
 

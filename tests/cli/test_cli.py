@@ -653,6 +653,22 @@ def test_ctrl_c_before_training_exits_130_without_a_traceback(softpnet_here, tmp
     assert code == 130 and "Traceback" not in error
 
 
+def test_a_terminal_that_is_closed_leaves_a_run_that_can_be_loaded_and_exit_code_129(home):
+    """The system then sends SIGHUP, and nothing can be written to the terminal any more."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(home)
+        given = command("train", "my_rule.py", "--epochs", 100_000, "--no-pictures", "--out", "hung-up")
+        os.execve(given[0], given, environment(COLUMNS="200", TERM="xterm-256color"))
+    screen = ""
+    while not re.search(r"epoch [3-9]\d*/100000", screen):
+        screen += os.read(terminal, 65536).decode(errors="replace")
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 129
+    assert list((home / "hung-up").glob("checkpoint-*"))
+    assert len(Learner.load(home / "hung-up", origin=str(home / "my_rule.py")).history) >= 2
+
+
 def test_many_ctrl_c_in_a_row_stop_a_comparison_without_a_traceback(home):
     """Each reaches the command and its runs, as on a terminal."""
     given = ("compare", "my_rule.py", "--methods", "softpnet", "--epochs", 100_000, "--records", "impatient")

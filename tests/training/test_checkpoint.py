@@ -121,12 +121,13 @@ def test_ctrl_c_makes_a_checkpoint_and_the_run_goes_on_from_it(whole, tmp_path):
     assert outcome(tmp_path) == whole
 
 
-def test_sigterm_makes_a_checkpoint_and_exits_with_143(whole, tmp_path):
-    handler = signal.getsignal(signal.SIGTERM)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_sigterm_and_sighup_make_a_checkpoint_and_exit_with_their_codes(whole, tmp_path, number, code):
+    handler = signal.getsignal(number)
     seen = []
     with pytest.raises(SystemExit) as left:
-        fit(tmp_path, lambda step: (seen.append(step), len(seen) == 5 and signal.raise_signal(signal.SIGTERM)))
-    assert left.value.code == 143 and signal.getsignal(signal.SIGTERM) is handler
+        fit(tmp_path, lambda step: (seen.append(step), len(seen) == 5 and signal.raise_signal(number)))
+    assert left.value.code == code and signal.getsignal(number) is handler
     fit(tmp_path, seen.append, resume=True)
     assert len(seen) == STEPS and outcome(tmp_path) == whole
 
@@ -140,11 +141,32 @@ def test_a_signal_in_the_last_step_is_obeyed_once_the_finished_run_is_saved(whol
     assert not fit(tmp_path, seen.append, resume=True).interrupted and len(seen) == STEPS
 
 
-def test_sigterm_is_left_alone_where_there_is_no_run_folder():
-    handler, seen = signal.getsignal(signal.SIGTERM), []
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_a_process_is_left_alone_where_there_is_no_run_folder(number):
+    handler, seen = signal.getsignal(number), []
     model = Learner(task(), encoder=Noisy, epochs=1, warmup_steps=0, episodes=2)
-    model.fit(IMAGES, LABELS, ANCHORS, progress=lambda step: seen.append(signal.getsignal(signal.SIGTERM)))
+    model.fit(IMAGES, LABELS, ANCHORS, progress=lambda step: seen.append(signal.getsignal(number)))
     assert set(seen) == {handler}
+
+
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def ignored(request):
+    """As nohup does it, or a shell for what a script starts in the background."""
+    before = signal.signal(request.param, signal.SIG_IGN)
+    yield request.param
+    signal.signal(request.param, before)
+
+
+def test_a_signal_that_was_ignored_at_the_start_is_ignored_in_training_too(whole, tmp_path, ignored):
+    seen = []
+    model = fit(tmp_path, lambda step: (seen.append(step), signal.raise_signal(ignored)))
+    assert not model.interrupted and len(seen) == STEPS and outcome(tmp_path) == whole
+    assert signal.getsignal(ignored) is signal.SIG_IGN
+
+
+def test_a_signal_that_was_ignored_at_the_start_is_ignored_by_every_command(softpnet_here, ignored):
+    code, _, _ = softpnet_here("evaluate", "no such run")
+    assert code == 2 and signal.getsignal(ignored) is signal.SIG_IGN
 
 
 def test_the_last_two_checkpoints_are_kept_and_no_other(tmp_path):
