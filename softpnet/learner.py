@@ -17,7 +17,7 @@ from softpnet import methods, targets, tasks
 from softpnet.catalogue import name_of
 from softpnet.errors import InputError
 from softpnet.methods.base import Method
-from softpnet.metrics import concept_metrics, label_metrics
+from softpnet.metrics import all_metrics
 from softpnet.networks.finite import check_read
 from softpnet.networks.make_encoders import Encoder, check_evaluation, make_encoders
 from softpnet.networks.reader import Prediction, Reader
@@ -189,11 +189,7 @@ class Learner:
         whole = check_labels(labels, len(inputs), self.task)
         truth = None if concepts is None else check_concepts(concepts, len(inputs), self.task.space)
         found = self.predict(inputs)
-        scores = label_metrics(found.labels, whole)
-        if truth is not None:
-            scores = concept_metrics(self.task.space, found.concepts, truth) | scores
-            scores["gap"] = scores["label_accuracy"] - scores["concept_accuracy"]
-        return scores
+        return all_metrics(self.task.space, found.concepts, truth, found.labels, whole)
 
     @torch.inference_mode()
     def embed(self, inputs: Tensor) -> list[Tensor]:
@@ -238,9 +234,7 @@ class Learner:
         chosen = dataclasses.asdict(config.settings) | dataclasses.asdict(config.hardware)
         if chosen["targets"] not in targets.names():
             del chosen["targets"]  # a file, which training would run
-        model = cls(
-            task, method=methods.of_run(config.method, stored.path, method), seed=config.seed, encoder=encoder, **chosen
-        )
+        model = cls(task, method=method, seed=config.seed, encoder=encoder, **chosen)
         model.input_shape, model.given_by = torch.Size(config.input_shape), dict(config.given_by)
         return model._read_weights(stored)
 

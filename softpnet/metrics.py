@@ -33,6 +33,17 @@ def parts(space: ConceptSpace) -> list[Part]:
     return found
 
 
+def all_metrics(
+    space: ConceptSpace, concepts: Tensor, true_concepts: Tensor | None, labels: Tensor, true_labels: Tensor
+) -> dict[str, float]:
+    """Of labels and, where the true ones are known, of concepts, and how far labels are ahead of them: the gap."""
+    found = label_metrics(labels, true_labels)
+    if true_concepts is None:
+        return found
+    found = concept_metrics(space, concepts, true_concepts) | found
+    return found | {"gap": found["label_accuracy"] - found["concept_accuracy"]}
+
+
 def label_metrics(predicted: Tensor, true: Tensor) -> dict[str, float]:
     """Accuracy, and F1: of the class 1 where labels are 0 and 1, macro over classes otherwise.
 

@@ -1,4 +1,5 @@
-"""The house keeps its floor plan: imports point one way, every package has its floor, files say what they are."""
+"""The house keeps its floor plan: imports point one way, every package has its floor, files are short and say
+what they are."""
 
 import ast
 import re
@@ -10,6 +11,7 @@ import softpnet
 
 PACKAGE = Path(softpnet.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
+LONGEST = 300
 
 FLOORS = """
 __main__
@@ -91,3 +93,8 @@ def test_an_import_from_above_is_found_wherever_it_stands(here, source, found):
 def test_every_file_says_what_it_is_about():
     silent = [path.name for path in FILES if not ast.get_docstring(ast.parse(path.read_text()))]
     assert silent == []
+
+
+def test_no_file_is_so_long_that_it_holds_two_ideas():
+    lengths = {str(path.relative_to(PACKAGE)): len(path.read_text().splitlines()) for path in FILES}
+    assert {path: length for path, length in lengths.items() if length > LONGEST} == {}
