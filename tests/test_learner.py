@@ -134,7 +134,7 @@ def test_score_without_true_concepts_says_nothing_about_concepts():
 def test_prediction_in_parts_gives_what_one_pass_gives(monkeypatch):
     model = fitted()
     whole = model.predict(NOISE)
-    monkeypatch.setattr(learner, "IMAGES_AT_ONCE", 6)  # 3 examples at once, 16 = 5 * 3 + 1
+    monkeypatch.setattr(learner, "AT_ONCE", 6)  # 3 examples at once, 16 = 5 * 3 + 1
     seen = []
     encoders(model)[0].register_forward_pre_hook(lambda module, args: seen.append(len(args[0])))
     parts = model.predict(NOISE)
