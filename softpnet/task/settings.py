@@ -15,6 +15,9 @@ Target = Literal["soft", "best"]
 Device = Literal["cpu", "cuda", "mps", "auto"]
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 
+MOST = 2**31 - 1
+"""No count is larger: what is counted would never end, or fill any machine."""
+
 SMALLEST, LARGEST = 1e-30, 1e30
 """Between them, numbers are numbers in single precision too."""
 
@@ -84,6 +87,7 @@ class Settings:
             value = getattr(self, field.name)
             if field.type == "int":
                 _require(field.name, value, isinstance(value, int) and not isinstance(value, bool), "a whole number")
+                _require(field.name, value, abs(value) <= MOST, f"a whole number of at most {MOST:,}")
             elif field.type == "float":
                 fine = isinstance(value, (int, float)) and abs(value) <= LARGEST
                 _require(field.name, value, fine, f"a finite number, of a size up to {LARGEST:g}")

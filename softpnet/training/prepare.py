@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
+from softpnet.errors import InputError
 from softpnet.methods.base import Method
+from softpnet.networks.classifier import ClassifierNetwork
 from softpnet.networks.make_encoders import check_trainable
+from softpnet.networks.reader import Reader
 from softpnet.rules.function import check_rule
 from softpnet.task.data import Anchors
 from softpnet.task.inputs import arrange_anchors, check_inputs, check_labels, needed_concepts
@@ -16,6 +21,7 @@ from softpnet.task.settings import Hardware, Settings
 from softpnet.task.task import Task
 from softpnet.training.identity import fingerprint
 from softpnet.training.loop import Training
+from softpnet.training.memory import check_memory
 from softpnet.training.processes import launched, to_run
 from softpnet.training.streams import Streams, borrowed_global_generator
 
@@ -62,9 +68,25 @@ def build(
     streams: Streams,
 ) -> Training:
     """A training before its first step; raises where it could not make one."""
+    check_memory(settings, task.space, given.inputs, given.anchors)
     fabric = launched(hardware, kind.idle_parts)
     method = kind(task, settings, [to_run(fabric, anchors) for anchors in given.anchors])
     with borrowed_global_generator(streams("init")):
         module = method.module(encoders)
     check_trainable(module, name)
+    check_last_batch(module, settings.batch_size, given.inputs)
     return Training(method, module, given.inputs, given.labels, settings, streams, fabric, given.concepts)
+
+
+def check_last_batch(module: Reader, batch_size: int, inputs: Tensor) -> None:
+    """An encoder with batch norm over vectors cannot train on one input alone, which the last batch may be."""
+    if not isinstance(module, ClassifierNetwork) or inputs.shape[1] > 1 or len(inputs) % batch_size != 1:
+        return  # prototypes go through the encoder together with the anchors
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        try:
+            copy.deepcopy(module).train()(inputs[:1])
+        except ValueError as error:
+            raise InputError(
+                f"the encoder cannot train on one input alone ({error}), but {len(inputs):,} examples in batches of "
+                f"{batch_size:,} leave one for the last batch; choose another batch_size, or one example more or less"
+            ) from error

@@ -18,6 +18,7 @@ from softpnet.training.history import write_epochs
 from softpnet.training.identity import check_same_run
 from softpnet.training.interrupt import ENDINGS, Stop, graceful_stop
 from softpnet.training.loop import Progress, Training, any_process
+from softpnet.training.memory import memory_errors_named
 from softpnet.training.model_file import holds_finished_model
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class Run:
         checkpoints = None if self.folder is None else Checkpoints(self.folder, training, *self.times)
         if checkpoints is not None and self.resume:
             checkpoints.restore()
-        return follow(training, progress or (lambda step: None), checkpoints, self.stop, watch)
+        with memory_errors_named():
+            return follow(training, progress or (lambda step: None), checkpoints, self.stop, watch)
 
     def leave(self, finished: bool) -> None:
         """End the process as the signal that came would have ended it."""
