@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import resource
 import shutil
@@ -25,15 +26,8 @@ Case = Callable[[Subject, Path, float, dict[str, Any], random.Random], list[str]
 def _each(result: Result, case: Case, subjects: Sequence[Subject], count: int, jobs: int, seed: int) -> Result:
     """Run the case `count` times per subject, `jobs` side by side, against an undisturbed run."""
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(jobs) as pool:
-        for number, subject in enumerate(subjects):
-            whole = Path(scratch, f"whole-{number}")
-            process = subject.start(whole)
-            wait_for(training(whole), process)
-            began = time.monotonic()
-            _, error = process.communicate()
-            if process.returncode != 0:
-                raise RuntimeError(f"the undisturbed run of {subject.task} failed: {error}")
-            seconds, expected = time.monotonic() - began, outcome(whole)
+        for subject in subjects:
+            seconds, expected = _undisturbed(subject)
 
             def one(at: int, subject: Subject = subject, seconds: float = seconds, expected: Any = expected) -> Any:
                 folder = Path(scratch, f"{subject.task.replace('/', '_')}-{at}")
@@ -42,6 +36,20 @@ def _each(result: Result, case: Case, subjects: Sequence[Subject], count: int, j
             for complaints in pool.map(one, range(count)):
                 result.add(complaints)
     return result
+
+
+@functools.cache
+def _undisturbed(subject: Subject) -> tuple[float, dict[str, Any]]:
+    """How long a run trains, and what comes of it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        whole = Path(scratch, "whole")
+        process = subject.start(whole)
+        wait_for(training(whole), process)
+        began = time.monotonic()
+        _, error = process.communicate()
+        if process.returncode != 0:
+            raise RuntimeError(f"the undisturbed run of {subject.task} failed: {error}")
+        return time.monotonic() - began, outcome(whole)
 
 
 def _resumed(subject: Subject, folder: Path, expected: dict[str, Any], what: str) -> list[str]:

@@ -14,12 +14,14 @@ task = dataclasses.replace(TASK, data=lambda streams: data())
 """
 
 
-@pytest.fixture
-def subject(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def subject(tmp_path_factory):
     """The tiny task, from a file, trained for a second or two."""
-    (tmp_path / "tiny.py").write_text(RULE)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    return Subject(str(tmp_path / "tiny.py"), settings=("--epochs", "8"))
+    file = tmp_path_factory.mktemp("subject") / "tiny.py"
+    file.write_text(RULE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+        yield Subject(str(file), settings=("--epochs", "8"))
 
 
 def assert_kept(result, cases):

@@ -144,23 +144,24 @@ from softpnet.training.streams import Streams
 
 task = load(sys.argv[1])
 data = task.data(Streams(0))
-seen = []
-model = sp.Learner(task, method=sys.argv[3], processes=2, threads=1, epochs=2, warmup_steps=2)
-model.fit(data.train.inputs, data.train.labels, data.anchors, run=sys.argv[2])
-rank = torch.distributed.get_rank()
-torch.save([p.detach() for p in model.module.parameters() if p.requires_grad], f"{sys.argv[2]}-rank{rank}.pt")
+for method in sys.argv[2:]:
+    model = sp.Learner(task, method=method, processes=2, threads=1, epochs=2, warmup_steps=2)
+    model.fit(data.train.inputs, data.train.labels, data.anchors, run=method)
+    rank = torch.distributed.get_rank()
+    torch.save([p.detach() for p in model.module.parameters() if p.requires_grad], f"{method}-rank{rank}.pt")
 """
 
 
-@pytest.mark.parametrize("method", ["softpnet", "softpnet_head_scoring"])  # all parts in every step, or not
-def test_two_processes_train_one_model_together(tmp_path, method):
+def test_two_processes_train_one_model_together_and_then_another(tmp_path):
     """Each sees half of the examples, and both end with the same weights: their gradients were shared."""
     page = (Path(__file__).parents[2] / "docs/your-own-task.md").read_text()
     (tmp_path / "my_rule.py").write_text(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[0])
     (tmp_path / "together.py").write_text(TOGETHER)
-    command = [sys.executable, "together.py", "my_rule.py", "run", method]
+    methods = ["softpnet", "softpnet_head_scoring"]  # all parts of the network in every step, or not
+    command = [sys.executable, "together.py", "my_rule.py", *methods]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    one, two = (torch.load(tmp_path / f"run-rank{rank}.pt", weights_only=True) for rank in (0, 1))
-    assert len(one) > 0 and all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
-    assert len((tmp_path / "run" / "epochs.jsonl").read_text().splitlines()) == 2
+    for method in methods:
+        one, two = (torch.load(tmp_path / f"{method}-rank{rank}.pt", weights_only=True) for rank in (0, 1))
+        assert len(one) > 0 and all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+        assert len((tmp_path / method / "epochs.jsonl").read_text().splitlines()) == 2
