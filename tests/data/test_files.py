@@ -13,6 +13,7 @@ import torch
 from softpnet import InputError
 from softpnet.data.files import read_array, read_image, read_images
 from softpnet.data.tables import Table
+from torture.subject import PATIENCE_S
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def patience():
         raise TimeoutError("it waited")
 
     before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(30)
+    signal.alarm(int(PATIENCE_S))
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)

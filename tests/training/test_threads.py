@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from softpnet import Anchors, ConceptSpace, InputError, Learner, Task, check_task
+from torture.subject import PATIENCE_S
 
 GENERATOR = torch.Generator().manual_seed(0)
 CONCEPTS = torch.randint(3, (16, 2), generator=GENERATOR)
@@ -32,7 +33,7 @@ def weights(model):
 
 def in_thread(function):
     with ThreadPoolExecutor(1, "other") as pool:
-        return pool.submit(function).exception(timeout=60)
+        return pool.submit(function).exception(timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("what", ["fit", "load", "check"])
@@ -74,8 +75,8 @@ def test_threads_that_make_networks_at_the_same_time_wait_for_each_other(tmp_pat
     together = threading.Barrier(4)
 
     def load(_):
-        together.wait(60)
+        together.wait(PATIENCE_S)
         return weights(Learner.load(tmp_path / "run", task=TASK, encoder=encoder))
 
     with ThreadPoolExecutor(4) as pool:
-        assert all(torch.equal(found, alone) for found in pool.map(load, range(4), timeout=120))
+        assert all(torch.equal(found, alone) for found in pool.map(load, range(4), timeout=PATIENCE_S))
