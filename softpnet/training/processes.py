@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from softpnet.errors import InputError
+from softpnet.errors import InputError, TrainingError
 from softpnet.task.settings import Hardware, Precision
 
 if TYPE_CHECKING:
@@ -44,6 +46,24 @@ def launched(hardware: Hardware, idle_parts: bool = False) -> Fabric:
         raise InputError(f"device {hardware.device!r} is not available here: {error}; use cpu or auto") from error
     fabric.launch()
     return fabric
+
+
+LOST = ("connection closed", "connection reset", "broken pipe", "gloo", "nccl", "socket", "timed out", "timeout")
+"""What torch says where a process that trains with this one answers no more."""
+
+
+@contextmanager
+def lost_processes_named(fabric: Fabric) -> Iterator[None]:
+    """Where another of the processes that train together has ended, a sentence in place of torch's traceback."""
+    try:
+        yield
+    except RuntimeError as error:
+        if fabric.world_size == 1 or not any(word in str(error).lower() for word in LOST):
+            raise
+        raise TrainingError(
+            f"one of the {fabric.world_size} processes that train together has ended, so that process "
+            f"{fabric.global_rank} cannot go on; resume from the last checkpoint"
+        ) from error
 
 
 def to_run(fabric: Fabric, images: Tensor) -> Tensor:
