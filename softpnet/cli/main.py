@@ -24,6 +24,7 @@ from softpnet.cli.train import INTERRUPTED, Train
 from softpnet.errors import InputError, SoftPNetError
 from softpnet.terminal import complain, harmless, unless_gone
 from softpnet.training.interrupt import ENDINGS, heeded
+from softpnet.training.memory import memory_errors_named
 
 COMMANDS = {
     "train": Train,
@@ -53,7 +54,8 @@ def main() -> None:
         chosen, unknown = _parsed(command, sys.argv[1:])
         if unknown:
             raise InputError(f"unknown option {unknown[0]!r}; the options are {', '.join(option_names(type(chosen)))}")
-        code = chosen.run()
+        with memory_errors_named("this command", "give it less at once, or a larger machine"):
+            code = chosen.run()
         with unless_gone():
             sys.stdout.flush()
         # All is done: from here on a signal could only change the exit code, while Python takes itself down.

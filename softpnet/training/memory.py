@@ -6,14 +6,20 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+from softpnet.errors import InputError, SoftPNetError, TrainingError
 
-from softpnet.errors import InputError, TrainingError
-from softpnet.task.concepts import ConceptSpace
-from softpnet.task.settings import Settings
+if TYPE_CHECKING:  # the command line names memory errors too, and does not wait for torch
+    from torch import Tensor
+
+    from softpnet.task.concepts import ConceptSpace
+    from softpnet.task.settings import Settings
 
 NUMBER = 4  # bytes
+SIGNS = ("allocate memory", "out of memory", "not enough memory", "bad_alloc", "size calculation overflowed")
+"""What torch, and what it is built on, say of memory that they did not get."""
 
 
 def check_memory(settings: Settings, space: ConceptSpace, inputs: Tensor, anchors: Sequence[Tensor]) -> None:
@@ -47,18 +53,25 @@ def demands(settings: Settings, space: ConceptSpace, inputs: Tensor, anchors: Se
 
 
 @contextmanager
-def memory_errors_named() -> Iterator[None]:
+def memory_errors_named(what: str, remedy: str) -> Iterator[None]:
     """Where the machine has no memory left, a sentence in place of the allocator's words."""
     try:
         yield
+    except SoftPNetError:  # which may be said already
+        raise
     except (MemoryError, RuntimeError) as error:
         words = str(error).lower()
-        if isinstance(error, MemoryError) or "allocate memory" in words or "out of memory" in words:
-            raise TrainingError(
-                "there is not enough memory for a step; lower batch_size, copies, working_set or kbest_pool, or train "
-                f"on smaller inputs ({str(error).splitlines()[0] if str(error) else 'no memory left'})"
-            ) from error
+        if isinstance(error, MemoryError) or any(sign in words for sign in SIGNS):
+            first = str(error).splitlines()[0] if str(error) else "no memory left"
+            raise TrainingError(f"there is not enough memory for {what}; {remedy} ({first})") from error
         raise
+
+
+step_memory_errors_named = partial(
+    memory_errors_named,
+    "a step",
+    "lower batch_size, copies, episodes, working_set or kbest_pool, or train on smaller inputs",
+)
 
 
 def physical_memory() -> int:

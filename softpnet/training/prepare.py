@@ -21,7 +21,7 @@ from softpnet.task.settings import Hardware, Settings
 from softpnet.task.task import Task
 from softpnet.training.identity import fingerprint
 from softpnet.training.loop import Training
-from softpnet.training.memory import check_memory
+from softpnet.training.memory import check_memory, step_memory_errors_named
 from softpnet.training.processes import launched, to_run
 from softpnet.training.streams import Streams, borrowed_global_generator
 
@@ -74,19 +74,24 @@ def build(
     with borrowed_global_generator(streams("init")):
         module = method.module(encoders)
     check_trainable(module, name)
-    check_last_batch(module, settings.batch_size, given.inputs)
-    return Training(method, module, given.inputs, given.labels, settings, streams, fabric, given.concepts)
+    check_last_batch(module, settings.batch_size, given.inputs, hardware.processes)
+    with step_memory_errors_named():
+        return Training(method, module, given.inputs, given.labels, settings, streams, fabric, given.concepts)
 
 
-def check_last_batch(module: Reader, batch_size: int, inputs: Tensor) -> None:
+def check_last_batch(module: Reader, batch_size: int, inputs: Tensor, processes: int = 1) -> None:
     """An encoder with batch norm over vectors cannot train on one input alone, which the last batch may be."""
-    if not isinstance(module, ClassifierNetwork) or inputs.shape[1] > 1 or len(inputs) % batch_size != 1:
+    own = len(inputs) // processes
+    last = own % batch_size or batch_size
+    if not isinstance(module, ClassifierNetwork) or last > 1:
         return  # prototypes go through the encoder together with the anchors
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         try:
             copy.deepcopy(module).train()(inputs[:1])
-        except ValueError as error:
+        except Exception as error:
+            fitting = (size for size in range(max(2, batch_size), own + 1) if own % size != 1)
             raise InputError(
-                f"the encoder cannot train on one input alone ({error}), but {len(inputs):,} examples in batches of "
-                f"{batch_size:,} leave one for the last batch; choose another batch_size, or one example more or less"
+                f"the encoder cannot train on one input alone ({error}), but {own:,} examples in batches of "
+                f"{batch_size:,} leave one for the last batch; choose batch_size = {next(fitting, 2):,}, or one "
+                "example more or less"
             ) from error
