@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from softpnet.errors import InputError, TrainingError
+from softpnet.errors import InputError, SoftPNetError, TrainingError
 from softpnet.task.settings import Hardware, Precision
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ def lost_processes_named(fabric: Fabric) -> Iterator[None]:
     """Where another of the processes that train together has ended, a sentence in place of torch's traceback."""
     try:
         yield
+    except SoftPNetError:  # has its own words
+        raise
     except RuntimeError as error:
         if fabric.world_size == 1 or not any(word in str(error).lower() for word in LOST):
             raise

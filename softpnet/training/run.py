@@ -49,7 +49,7 @@ class Run:
         """The folder is this run's alone while inside, and signals are only noted."""
         # Without a folder there is nothing to save, and what ends the process does so as it always does.
         signals = (signal.SIGINT,) if self.path is None else (signal.SIGINT, *ENDINGS)
-        with contextlib.ExitStack() as stack:
+        with lost_processes_named(fabric), contextlib.ExitStack() as stack:
             self.stop = stack.enter_context(graceful_stop(signals))
             if self.path is not None:
                 self.folder = stack.enter_context(opened(self.path, fabric))
@@ -67,7 +67,7 @@ class Run:
         checkpoints = None if self.folder is None else Checkpoints(self.folder, training, *self.times)
         if checkpoints is not None and self.resume:
             checkpoints.restore()
-        with step_memory_errors_named(), lost_processes_named(training.fabric):
+        with step_memory_errors_named():
             return follow(training, progress or (lambda step: None), checkpoints, self.stop, watch)
 
     def leave(self, finished: bool) -> None:

@@ -5,11 +5,46 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from softpnet import TrainingError
+from softpnet.training.run import Run
 from tests.test_extending import TASK
 from torture.subject import PATIENCE_S, wait_for
+
+
+class Together:
+    """What a run asks of a fabric, where the other process ends at the n-th time that it is waited for."""
+
+    world_size, global_rank, is_global_zero = 2, 0, True
+
+    def __init__(self, lost_at):
+        self.left = lost_at
+
+    def _wait(self):
+        self.left -= 1
+        if self.left == 0:
+            raise RuntimeError("[/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:29500")
+
+    def barrier(self):
+        self._wait()
+
+    def all_reduce(self, value, reduce_op):
+        self._wait()
+        return value
+
+
+@pytest.mark.parametrize("lost_at", [1, 2, 3])  # when the folder is opened, when the run begins, at the end
+def test_a_process_that_is_lost_before_or_after_training_is_a_sentence_too(tmp_path, lost_at):
+    run = Run(tmp_path / "run", False, None, None)
+    config = SimpleNamespace(to_bytes=lambda: b"{}")
+    with (
+        pytest.raises(TrainingError, match="one of the 2 processes that train together has ended"),
+        run.opened(lambda: config, Together(lost_at)),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("victim", ["the first", "the second"])
