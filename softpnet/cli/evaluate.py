@@ -8,6 +8,7 @@ from pathlib import Path
 import tyro
 
 from softpnet.errors import InputError
+from softpnet.terminal import say
 
 
 @dataclass(frozen=True)
@@ -42,5 +43,5 @@ class Evaluate:
         metrics = scores(model, data)
         show_metrics(model.task, metrics, self.folder, remarks(model, data, metrics))
         if other:
-            print("judged on other data than the run was made with (--other-data)")
+            say("judged on other data than the run was made with (--other-data)")
         return 0
