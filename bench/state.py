@@ -63,7 +63,8 @@ def _candidates(count: int) -> Callable[[], object]:
 
 
 def _bytes(state: State) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in state.tensors().values())
+    tensors = [value for value in vars(state).values() if isinstance(value, Tensor)]
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 @contextmanager

@@ -68,13 +68,21 @@ def list_again():
     return forge
 
 
+@pytest.fixture(autouse=True)
+def signals_are_then_as_before():
+    """What the command line does with them must not reach the next test of the process."""
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture
 def softpnet_here(monkeypatch, capfd):
     """Run `softpnet ...` in this process, which has torch already: exit code, stdout, stderr.
 
-    An exception that the command line does not turn into an exit fails the test. Signals are then as before.
+    An exception that the command line does not turn into an exit fails the test.
     """
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["softpnet", *map(str, arguments)])
@@ -87,9 +95,7 @@ def softpnet_here(monkeypatch, capfd):
             pytest.fail("KeyboardInterrupt left the command line")
         return (left.value.code or 0, *capfd.readouterr())
 
-    yield run
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+    return run
 
 
 @pytest.fixture

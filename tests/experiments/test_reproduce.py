@@ -419,8 +419,8 @@ def test_a_run_that_was_cut_off_under_other_code_or_choices_is_begun_again(tmp_p
     monkeypatch.setattr(Processes, "run", lambda *given: there.append(folder.path.exists()) or (1, "not run here"))
     model = Learner(tasks.load(ROW.task, ROW.options), **ROW.settings)
     with RunFolder.to_write(tmp_path / ROW.task / UNFINISHED / "tiny-seed0") as folder:
-        config = json.loads(model.config("0" * 64).to_bytes())
-        folder.write(CONFIG, to_json(config | {"input_shape": [3, 28, 28]} | changes))
+        config = json.loads(model.config().to_bytes())
+        folder.write(CONFIG, to_json(config | {"data": "0" * 64, "input_shape": [3, 28, 28]} | changes))
     expected = nullcontext() if reason is None else pytest.warns(UserWarning, match=f"is begun again, since {reason}")
     with expected, pytest.raises(TrainingError, match="not run here"):
         list(run_missing([ROW], (0,), tmp_path, jobs=1))
