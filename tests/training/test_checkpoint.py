@@ -371,8 +371,8 @@ def test_a_checkpoint_of_an_impossible_position_is_refused(tmp_path, list_again,
 TOGETHER = """
 import sys
 from softpnet import Learner
-sys.path.insert(0, {tests!r})
-from test_checkpoint import ANCHORS, IMAGES, LABELS, Crash, Noisy, crash_at, task
+sys.path.insert(0, {root!r})
+from tests.training.test_checkpoint import ANCHORS, IMAGES, LABELS, Crash, Noisy, crash_at, task
 
 model = Learner(task(), encoder=Noisy, threads=1, processes=2, epochs=2, batch_size=4, warmup_steps=1, episodes=2)
 stop = crash_at(int(sys.argv[2])) if len(sys.argv) > 2 else None
@@ -385,7 +385,7 @@ except Crash:
 
 
 def test_processes_that_train_together_resume_together(tmp_path):
-    (tmp_path / "together.py").write_text(TOGETHER.format(tests=str(Path(__file__).parent)))
+    (tmp_path / "together.py").write_text(TOGETHER.format(root=str(Path(__file__).parents[2])))
 
     def run(*arguments):
         command = [sys.executable, "together.py", *arguments]
