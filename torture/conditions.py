@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import tyro
 
@@ -111,18 +111,17 @@ class Conditions:
         if unknown:
             sys.exit(f"unknown condition {unknown[0]!r}; the conditions are {', '.join(CONDITIONS)}")
         failed = False
-        for time_ in range(1, self.times + 1):
+        for turn in range(1, self.times + 1):
             for names in wanted:
-                lacking = missing_instructions(names)
-                if lacking:
-                    print(f"{'+'.join(names)}: not possible, this processor has no {lacking}", flush=True)
-                elif len(done(read(self.record), names)) < time_:
-                    outcome = tried(names)
+                if len(done(read(self.record), names)) < turn:
+                    lacking = missing_instructions(names)
+                    outcome = _what(names) | {"lacking": lacking} if lacking else tried(names)
                     with self.record.open("a") as file:
                         file.write(json.dumps(outcome) + "\n")
-                    failed |= outcome["exit"] != 0
-                    print(f"{'+'.join(names)}: {outcome['passed']} passed, {outcome['failed']} failed, "
-                          f"{outcome['seconds']} s", *outcome["failures"], sep="\n  ", flush=True)  # fmt: skip
+                    failed |= outcome.get("exit", 0) != 0
+                    print(
+                        f"{'+'.join(names)}: {_told([outcome])}", *outcome.get("failures", ()), sep="\n  ", flush=True
+                    )
                     write_into(self.into, table(read(self.record)), MARK)
         print(table(read(self.record)))
         return int(failed)
@@ -134,35 +133,43 @@ def tried(names: Sequence[str]) -> dict[str, Any]:
     if changed:
         sys.exit(f"{changed[0][3:]} is not committed; commit it, so that the record says what was tried")
     began = time.monotonic()
-    with under(names) as process:
-        said, _ = process.communicate()
-    seconds = time.monotonic() - began
-    counts = {word: int(count) for count, word in re.findall(r"(\d+) (passed|failed|error)s?\b", said.splitlines()[-1])}
+    log = Path(tempfile.gettempdir(), f"conditions-{os.getpid()}", f"{'+'.join(names)}.log")
+    log.parent.mkdir(exist_ok=True)
+    with log.open("w") as file, under(names, file) as process:
+        process.wait()
+    seconds, said = time.monotonic() - began, log.read_text(errors="replace")
+    if process.returncode != 0:
+        print(f"{log} has all that was said", flush=True)
+    counts = {word: int(count) for count, word in re.findall(r"(\d+) (passed|failed|error)s?\b", _end_of(said))}
     failures = re.findall(r"^(?:FAILED|ERROR) (\S+)", said, flags=re.MULTILINE)
     if process.returncode != 0 and not failures:
         failures = said.splitlines()[-3:]
-    here = {name: machine()[name] for name in ("instructions", "cores")}
-    return {
-        "conditions": list(names),
-        "commit": _git("rev-parse", "HEAD"),
-        "code_digest": code(),
+    return _what(names) | {
         "passed": counts.get("passed", 0),
         "failed": counts.get("failed", 0) + counts.get("error", 0),
         "failures": failures,
         "exit": process.returncode,
         "seconds": round(seconds),
-        "torch": versions()["torch"],
-        **here,
     }
 
 
+def _what(names: Sequence[str]) -> dict[str, Any]:
+    """What was tried, and where."""
+    here = {name: machine()[name] for name in ("instructions", "cores")} | {"torch": versions()["torch"]}
+    return {"conditions": list(names), "commit": _git("rev-parse", "HEAD"), "code_digest": code()} | here
+
+
+def _end_of(said: str) -> str:
+    """pytest's last line, with its counts."""
+    return next((line for line in reversed(said.splitlines()) if re.search(r"\d+ (passed|failed|error)", line)), "")
+
+
 @contextlib.contextmanager
-def under(names: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+def under(names: Sequence[str], said: IO[str]) -> Iterator[subprocess.Popen[bytes]]:
     """The suite, started under these conditions together; it and all beside it are ended at the end."""
     chosen = [CONDITIONS[name] for name in names]
     environment = {name: value for each in chosen for name, value in each.environment.items()}
     command = [word for each in chosen for word in each.prefix] + list(SUITE)
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with contextlib.ExitStack() as stack:
         if HOME in environment:
             environment[HOME] = stack.enter_context(_home(environment[HOME]))
@@ -170,13 +177,19 @@ def under(names: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
         for _ in range(max(each.busy for each in chosen)):
             stack.callback(subprocess.Popen([sys.executable, "-c", "while True: pass"]).kill)
         process = subprocess.Popen(
-            command, cwd=HERE, env=os.environ | environment, start_new_session=True, encoding="utf-8", **pipes
+            command,
+            cwd=HERE,
+            env=os.environ | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         stack.callback(_end, process)
         yield process
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -218,15 +231,21 @@ def table(outcomes: Sequence[dict[str, Any]]) -> str:
     lines = []
     for name, condition in CONDITIONS.items():
         found = [each for each in latest if name in each["conditions"]]
-        good = sum(each["exit"] == 0 for each in found)
         others = sorted({other for each in found for other in each["conditions"]} - {name})
-        seconds = f"{max(each['seconds'] for each in found)}" if found else ""
-        result = f"{good} of {len(found)}" if found else f"not tried: no {condition.instructions or 'run yet'}"
-        lines.append([name, condition.how, result, ", ".join(others), seconds])
+        seconds = max((each.get("seconds", 0) for each in found), default=0)
+        lines.append([name, condition.how, _told(found), ", ".join(others), str(seconds or "")])
     head = ["condition", "how", "passed", "together with", "slowest, s"]
-    tests = max(each["passed"] + each["failed"] for each in latest)
+    tests = max(each.get("passed", 0) + each.get("failed", 0) for each in latest)
     where = f"torch {last['torch']}, {last['cores']} cores, {last['instructions']}"
     return markdown(Text(f"`make test`, commit {last['commit'][:10]}, {tests:,} tests, {where}", head, lines))
+
+
+def _told(outcomes: Sequence[dict[str, Any]]) -> str:
+    """How many of them passed, or why there are none."""
+    lacking = {each["lacking"] for each in outcomes if "lacking" in each}
+    if lacking:
+        return f"not tried: this processor has no {lacking.pop()}"
+    return f"{sum(each['exit'] == 0 for each in outcomes)} of {len(outcomes)}" if outcomes else "not tried yet"
 
 
 def code() -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from softpnet.report.pages import marks
 from torture import conditions
+from torture.subject import PATIENCE_S
 
 PRINTED = """
 import json, os, pathlib, signal
@@ -22,23 +23,30 @@ print(json.dumps({
 """
 
 
-def seen(monkeypatch, *names):
-    """What a suite under these conditions sees of the machine."""
+@pytest.fixture
+def seen(monkeypatch, tmp_path):
+    """What a suite under some conditions sees of the machine."""
     monkeypatch.setattr(conditions, "SUITE", (sys.executable, "-c", PRINTED))
-    with conditions.under(names) as process:
-        return json.loads(process.communicate()[0])
+
+    def look(*names):
+        said = tmp_path / "said"
+        with said.open("w") as file, conditions.under(names, file) as process:
+            assert process.wait(PATIENCE_S) == 0
+        return json.loads(said.read_text())
+
+    return look
 
 
-def test_a_suite_sees_all_the_conditions_of_its_run(monkeypatch):
-    found = seen(monkeypatch, "aten-default", "no-sigint", "one-core", "order-2", "place")
+def test_a_suite_sees_all_the_conditions_of_its_run(seen):
+    found = seen("aten-default", "no-sigint", "one-core", "order-2", "place")
     assert found["ignored"] and found["cores"] == 1 and found["mnist"]
     wanted = {"ATEN_CPU_CAPABILITY": "default", "TZ": "Pacific/Kiritimati", "LC_ALL": "C"}
     assert wanted.items() <= found["variables"].items() and " " in found["variables"]["HOME"]
     assert found["variables"]["PYTEST_ADDOPTS"] == "-p randomly --randomly-seed=2"
 
 
-def test_a_plain_run_changes_nothing(monkeypatch):
-    found = seen(monkeypatch, "plain")
+def test_a_plain_run_changes_nothing(seen):
+    found = seen("plain")
     assert not found["ignored"] and {**os.environ}.items() <= found["variables"].items()
 
 
@@ -72,7 +80,7 @@ def test_what_is_recorded_is_not_run_again_and_the_table_counts_it(suite, tmp_pa
     assert all((each["passed"], each["failed"], each["commit"]) == (12, 0, "c0ffee") for each in outcomes)
     shown = page.read_text()
     assert "| aten-default | `ATEN_CPU_CAPABILITY=default` | 1 of 1 | order-1 |" in shown and "12 tests" in shown
-    assert "| loaded | two busy loops beside it | not tried: no run yet |" in shown
+    assert "| loaded | two busy loops beside it | not tried yet |" in shown
     assert "| plain | `make test` | 2 of 2 |" in capsys.readouterr().out
 
 
@@ -102,11 +110,11 @@ def test_code_that_is_not_committed_and_unknown_conditions_are_refused(monkeypat
         conditions.Conditions(("plain",), record=tmp_path / "none").run()
 
 
-def test_a_condition_that_this_processor_cannot_meet_is_said_and_not_tried(suite, monkeypatch, tmp_path, capsys):
+def test_a_condition_that_this_processor_cannot_meet_is_said_and_not_tried(suite, monkeypatch, tmp_path):
     runs = suite("1 passed in 1s\n")
     monkeypatch.setattr(conditions, "missing_instructions", lambda names: "avx512f")
-    conditions.Conditions(("aten-avx512",), record=tmp_path / "none").run()
-    assert runs() == 0 and "not possible, this processor has no avx512f" in capsys.readouterr().out
+    conditions.Conditions(("aten-avx512",), 2, tmp_path / "record", tmp_path / "page.md").run()
+    assert runs() == 0 and "| not tried: this processor has no avx512f |" in (tmp_path / "page.md").read_text()
 
 
 def test_every_condition_is_in_a_run_and_the_page_has_the_table_of_the_record():
