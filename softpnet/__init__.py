@@ -9,6 +9,7 @@ Shapes are written in these letters:
     D     size of an embedding;        E  episodes per step
     K     candidates in a working set; M  rows of the cache, or rows drawn from it;  T  rows that k-best filters
     m     entries of a label vector;   L  labels
+    W     nodes of a layer of a compiled rule;  S  states of a machine
 """
 
 from __future__ import annotations
@@ -22,16 +23,21 @@ if TYPE_CHECKING:
     from softpnet.errors import InputError, SoftPNetError, TaskError, TrainingError
     from softpnet.learner import Learner
     from softpnet.networks.reader import Prediction
+    from softpnet.rules.machine import Machine
+    from softpnet.rules.rows import read_rows
     from softpnet.task.concepts import ConceptSpace, Group
     from softpnet.task.data import Anchors, Data, Examples
+    from softpnet.task.rows import Rows
     from softpnet.task.settings import Settings
-    from softpnet.task.task import Corruption, Rows, Task
+    from softpnet.task.task import Corruption, Task
 
 _HOME = {
     "ConceptSpace": "task.concepts",
     "Group": "task.concepts",
     "Task": "task.task",
-    "Rows": "task.task",
+    "Rows": "task.rows",
+    "Machine": "rules.machine",
+    "read_rows": "rules.rows",
     "Corruption": "task.task",
     "Anchors": "task.data",
     "Examples": "task.data",
@@ -55,6 +61,7 @@ __all__ = [
     "Group",
     "InputError",
     "Learner",
+    "Machine",
     "Prediction",
     "Rows",
     "Settings",
@@ -63,6 +70,7 @@ __all__ = [
     "TaskError",
     "TrainingError",
     "check_task",
+    "read_rows",
 ]
 
 

@@ -84,6 +84,7 @@ class Learner:
         self.history: list[dict[str, float]] = []
         self.interrupted = False
         self.is_main_process = True
+        self.notes: list[str] = []
         self.columns = self.method_class.columns
 
     def fit(
@@ -161,6 +162,7 @@ class Learner:
             self.task, self.method_class, self.method, self.settings, self.hardware, encoders, given, streams
         )
         self.module, self.is_main_process = None, training.fabric.is_global_zero
+        self.notes = training.method.notes()
         return training
 
     def encoders(self, input_shape: torch.Size, anchors: Sequence[Tensor], streams: Streams) -> dict[str, nn.Module]:

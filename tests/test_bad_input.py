@@ -24,7 +24,8 @@ from softpnet import (
     tasks,
 )
 from softpnet import targets as sources
-from softpnet.rules.rows import Cache, read_rows
+from softpnet.rules.make_cache import make_cache
+from softpnet.rules.rows import read_rows
 
 QUICK = {"epochs": 1, "warmup_steps": 1, "episodes": 2, "copies": 1, "batch_size": 8}
 NO_LABELS = torch.zeros(0, dtype=torch.int64)
@@ -302,7 +303,7 @@ def test_rows_whose_stored_label_is_not_the_rule_s_are_refused():
 @pytest.mark.parametrize("candidates", ["cache", "auto"])
 def test_a_cache_file_written_under_another_rule_is_refused(tmp_path, candidates):
     multiplying = adding(rule=lambda c: c[..., 0] * c[..., 1])
-    Cache.of(multiplying, torch.Generator().manual_seed(0)).save(tmp_path / "rows.safetensors")
+    make_cache(multiplying, torch.Generator().manual_seed(0)).save(tmp_path / "rows.safetensors")
     stored = read_rows(tmp_path / "rows.safetensors")
     Learner(adding(rule=multiplying.rule, rows=lambda g: stored), encoder=Small, targets=candidates, **QUICK).fit(
         IMAGES, multiplying.rule(CONCEPTS), ANCHORS
@@ -639,7 +640,7 @@ def test_a_seed_of_too_many_bits_is_refused_at_the_start(seed):
 @pytest.mark.parametrize("name", ["m.pt", "m.PTH", "m.pkl"])
 def test_what_could_not_be_loaded_again_is_not_saved(tmp_path, name):
     model = Learner(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
-    cache = Cache.of(adding(), torch.Generator().manual_seed(0))
+    cache = make_cache(adding(), torch.Generator().manual_seed(0))
     for save in (model.save, cache.save):
         with pytest.raises(InputError, match=in_order(name, "usually pickles", "give a run folder, safetensors")):
             save(tmp_path / name)

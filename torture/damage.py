@@ -12,7 +12,8 @@ import torch
 
 from softpnet.errors import SoftPNetError
 from softpnet.learner import Learner
-from softpnet.rules.rows import Cache, read_rows
+from softpnet.rules.make_cache import make_cache
+from softpnet.rules.rows import read_rows
 from torture import tiny
 from torture.subject import Result
 
@@ -27,7 +28,7 @@ def flips(count: int = 1000, seed: int = 3) -> Result:
         run, cache = Path(scratch, "run"), Path(scratch, "cache")
         tiny.interrupted(run, pictures=True)
         cache.mkdir()
-        Cache.of(tiny.TASK, torch.Generator().manual_seed(0)).save(cache / "rows.safetensors")
+        make_cache(tiny.TASK, torch.Generator().manual_seed(0)).save(cache / "rows.safetensors")
         targets = [*sorted(run.iterdir()), *sorted(cache.iterdir())]
         result.notes = {"kinds": ", ".join(sorted({path.name.split("-")[0] for path in targets}))}
         for at in range(count):

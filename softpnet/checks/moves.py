@@ -12,7 +12,10 @@ from softpnet.checks.kernel import compare_ways, connected_parts, count_proposal
 from softpnet.checks.report import count
 from softpnet.checks.subject import NotApplicable, Subject
 from softpnet.errors import TaskError
+from softpnet.rules.compile import compilation
+from softpnet.rules.diagram import Diagram
 from softpnet.rules.labels import find_labels
+from softpnet.rules.make_cache import rows_of
 
 ROWS, STEPS = 2_000, 10
 """Labels: so many rows, spread over the labels (or the same ones again where there are fewer), walk so many steps."""
@@ -84,15 +87,26 @@ def move_is_symmetric(subject: Subject) -> str:
 
 
 def move_connects(subject: Subject) -> str:
-    """Every row of a label can be reached from every other, where all rows of the label are known and not too many."""
+    """Every row of a label can be reached from every other, where the label has not too many; the compiled rule lists
+    them all."""
     move, cache, task = subject.move, subject.cache, subject.task
-    known = subject.walked() & cache.complete & (cache.counts <= LINKED)  # [L]
-    known &= torch.where(known, cache.counts, 0).cumsum(0) <= LINKED
+    counts, rule = cache.counts, compilation(task).rule
+    known = subject.walked() & cache.complete  # [L]
+    if isinstance(rule, Diagram):
+        known = subject.walked() & rule.knows(cache.labels)
+        counts = torch.tensor([min(each, LINKED + 1) for each in rule.count(cache.labels)])
+    known &= counts <= LINKED
+    known &= torch.where(known, counts, 0).cumsum(0) <= LINKED
     wanted = int(known.sum())
     if not wanted:
         raise NotApplicable(f"no label has a complete list of at most {LINKED:,} rows")
-    label = subject.label_of_row()
-    states, label = cache.rows[known[label]].long(), label[known[label]]
+    if isinstance(rule, Diagram):
+        chosen = zip(cache.labels[known], counts[known].tolist(), strict=True)
+        listed = [rows_of(rule, each, size) for each, size in chosen]
+        states, label = torch.cat(listed), known.nonzero().flatten().repeat_interleave(counts[known])
+    else:
+        label = subject.label_of_row()
+        states, label = cache.rows[known[label]].long(), label[known[label]]
     draws = min(LINKS, LINKING // len(states))
     part = connected_parts(move, task.space, states, wanted, draws, subject.generator("move connected"))
     parts, place = part.unique(return_inverse=True)
@@ -104,7 +118,7 @@ def move_connects(subject: Subject) -> str:
         raise TaskError(
             f"the move does not connect the rows of label {cache.labels[split].tolist()}: no way from "
             f"{states[one].tolist()} to {states[other].tolist()} in {draws:,} draws from each row ({size:,} of "
-            f"{int(cache.counts[split]):,} rows can be reached); allow more kinds of change"
+            f"{int(counts[split]):,} rows can be reached); allow more kinds of change"
         )
     rows = f"{count(len(states), 'row')} of {count(wanted, 'label')}"
     return f"every row can be reached from every other of its label: {rows}"

@@ -13,10 +13,12 @@ from torch import Generator, Tensor
 
 from softpnet.learner import Learner
 from softpnet.methods.base import Method
+from softpnet.rules.make_cache import make_cache
 from softpnet.rules.rows import Cache
 from softpnet.targets.source import TargetSource
 from softpnet.task.data import Data, Examples, make_data
-from softpnet.task.task import Corruption, Move, Rows, Task
+from softpnet.task.rows import Rows
+from softpnet.task.task import Corruption, Move, Task
 from softpnet.training.streams import Streams
 
 
@@ -74,8 +76,8 @@ class Subject:
         """The rows that the method uses."""
         source = self._source()
         found = None if source is None else source.cache
-        if found is None and self.rows is not None:  # it sums over them, perhaps
-            found = Cache.of(self.task, Streams(self.seed)("cache"))
+        if found is None and self.task.rows is not None:  # the rule is compiled from them, perhaps
+            found = make_cache(self.task, Streams(self.seed)("cache"))
         if found is None:
             raise NotApplicable(f"method {self.model.method!r} uses no rows with these settings")
         return found

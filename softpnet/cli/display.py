@@ -44,6 +44,7 @@ class Display:
             disable=not self.terminal,
         )
         self.line: Any = None
+        self.told = False
 
     def __enter__(self) -> Display:
         self.bar.start()
@@ -53,6 +54,10 @@ class Display:
         _stop(self.bar)
 
     def update(self, step: Step) -> None:
+        if not self.told and self.model.is_main_process:
+            for note in self.model.notes:
+                say(note, flush=True)
+        self.told = True
         if not self.terminal:
             if step.epoch_done and self.model.is_main_process:
                 say(f"epoch {step.epoch + 1}/{step.epochs}: {self._numbers(step)}; {step.seconds:.3g} s", flush=True)

@@ -19,6 +19,7 @@ from softpnet.cli.compare import Compare
 from softpnet.cli.evaluate import Evaluate
 from softpnet.cli.predict import Predict
 from softpnet.cli.reproduce import Reproduce
+from softpnet.cli.rule import Rule
 from softpnet.cli.table import ResultTable
 from softpnet.cli.train import INTERRUPTED, Train
 from softpnet.errors import InputError, SoftPNetError
@@ -29,6 +30,7 @@ from softpnet.training.memory import memory_errors_named
 COMMANDS = {
     "train": Train,
     "check": Check,
+    "rule": Rule,
     "compare": Compare,
     "evaluate": Evaluate,
     "predict": Predict,

@@ -45,7 +45,7 @@ class Row:
 SUPPORT, PAIRS = {"support": "train"}, "cache of the 16 training pairs"
 VALID_ONLY, VALID = {"valid_only": "true"}, "valid boards only"
 VIEWS: dict[str, Any] = {"views": True}
-AUTO: dict[str, Any] = {"targets": "auto"}
+KBEST: dict[str, Any] = {"targets": "kbest"}
 TUNED = {"walk_every": 1, "walk_steps": 50, "learning_rate": 0.003}
 TUNED_K = {"walk_steps": 10, "learning_rate": 0.003}
 EVENODD = (
@@ -64,8 +64,8 @@ EVENODD = (
 )
 SUDOKU = (
     Row("sudoku", "Sudoku, Soft-PNet", "visual_sudoku", paper=OURS),
-    Row("sudoku-auto", "Sudoku, Soft-PNet, listed or k-best", "visual_sudoku", settings=AUTO),
-    Row("sudoku-auto-views", "Sudoku, Soft-PNet, listed or k-best, views", "visual_sudoku", settings=AUTO | VIEWS),
+    Row("sudoku-auto", "Sudoku, Soft-PNet, listed or k-best", "visual_sudoku", settings=KBEST),
+    Row("sudoku-auto-views", "Sudoku, Soft-PNet, listed or k-best, views", "visual_sudoku", settings=KBEST | VIEWS),
     Row("sudoku-valid", f"Sudoku, Soft-PNet, {VALID}", "visual_sudoku", options=VALID_ONLY, paper=OURS),
     Row("sudoku-softg", "Sudoku, SoftG", "visual_sudoku", "softg", paper="softg"),
     Row("sudoku-softg-tuned", "Sudoku, SoftG, tuned", "visual_sudoku", "softg", settings=TUNED, paper="softg"),
@@ -81,7 +81,7 @@ SUDOKU = (
     Row("sudoku-supervised", "Sudoku, supervised", "visual_sudoku", CEILING),
 )
 KAND = (
-    Row("kand-kbest", "Kand-Logic, Soft-PNet, k-best", "kand_logic", settings={"targets": "kbest"}),
+    Row("kand-kbest", "Kand-Logic, Soft-PNet, k-best", "kand_logic", settings=KBEST),
     Row("kand-cache", "Kand-Logic, Soft-PNet, 200,000-row cache", "kand_logic", paper=OURS),
     Row("kand-softg", "Kand-Logic, SoftG", "kand_logic", "softg"),
     Row("kand-softg-k", "Kand-Logic, SoftG-K", "kand_logic", "softg_k"),

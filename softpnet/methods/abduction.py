@@ -19,13 +19,12 @@ from softpnet.targets.source import Info, State
 class Method(base.Method):
     """After He et al., Ambiguity-Aware Abductive Learning (ICML 2024), which ABLkit ships as A3BL.
 
-    The candidates are the most probable of S(y) at every encounter, not walked: from the complete list of the label
-    where there is one, else k-best. Their weights are their joint probabilities, normalised (gamma = 1). The KL is the
-    only loss, so that its weight in the settings is not used.
+    The candidates are the most probable of S(y) at every encounter, not walked. Their weights are their joint
+    probabilities, normalised (gamma = 1). The KL is the only loss, so that its weight in the settings is not used.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("loss_kl", "gamma", "acceptance", "distinct", "found")
-    fixed: ClassVar[dict[str, Any]] = {"targets": "auto", "target": "soft", "gamma": 1.0, "gamma_decay": 1.0}
+    fixed: ClassVar[dict[str, Any]] = {"targets": "kbest", "target": "soft", "gamma": 1.0, "gamma_decay": 1.0}
 
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
         return ClassifierNetwork(self.task.space, encoders, self.anchors[0].shape[1:])

@@ -111,6 +111,11 @@ class Method(ABC):
         }
         return [said for said, true in idle.items() if true] + (source.remarks() if source is not None else [])
 
+    def notes(self) -> list[str]:
+        """Once started: what a person should know of how it will learn, a line each."""
+        source = getattr(self, "source", None)
+        return [] if source is None else source.notes()
+
     def training_inputs(self, batch: Batch, clock: Clock, streams: Streams) -> Tensor:
         """What the network is trained on: the batch's inputs, or an augmented view where the settings ask for it."""
         if self.settings.views and clock.epoch >= self.settings.views_delay:

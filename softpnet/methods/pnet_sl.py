@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from softpnet.errors import TaskError
 from softpnet.methods import losses, softpnet
 from softpnet.methods.base import Batch, Clock, Streams
-from softpnet.rules.likelihood import LabelLogProb, label_log_prob
+from softpnet.rules.compile import check_known, compilation
+from softpnet.rules.diagram import CompiledRule
 from softpnet.targets.source import Info, State
 
 
@@ -17,10 +19,17 @@ class Method(softpnet.Method):
     """
 
     columns = ("loss_proto", "loss_semantic", "rule_weight")
-    log_prob: LabelLogProb
+    rule: CompiledRule
 
     def start(self, labels: Tensor, streams: Streams) -> State:
-        self.log_prob = label_log_prob(self.task, labels, streams("cache"))
+        found = compilation(self.task)
+        if found.rule is None:
+            raise TaskError(
+                f"P(y|x) cannot be summed exactly: the rule of task {self.task.name!r} is {found}; choose another "
+                "method"
+            )
+        check_known(self.task, labels)
+        self.rule = found.rule
         return State()
 
     def loss(
@@ -30,6 +39,6 @@ class Method(softpnet.Method):
         anchors = self.augmented_anchors(streams("augment"))
         reading = module(self.training_inputs(batch, clock, streams), anchors)
         proto = losses.prototypical(reading.anchors, self.settings.episodes, streams("episodes"))
-        semantic = -self.log_prob(reading.log_p, batch.labels).mean()
+        semantic = -self.rule.log_prob(reading.log_p, batch.labels).mean()
         info = {"loss_proto": proto.item(), "loss_semantic": semantic.item(), "rule_weight": weight}
         return proto + weight * semantic, info

@@ -47,7 +47,7 @@ def find_feasible(task: Task, known: Tensor, wanted: Tensor, labels: Tensor) -> 
     """Index of each wanted label in `known` `[N]`; raises, with the example's own label, where it is missing."""
     found = find_labels(known, wanted)
     if (found < 0).any():
-        which = _which(labels, found < 0)
+        which = name_labels(labels, found < 0)
         raise InputError(
             f"{which} has an empty feasible set in task {task.name!r}: no known assignment gives it; "
             "correct the labels or the rule, or add rows for it"
@@ -60,14 +60,14 @@ def warn_of_unseen(task: Task, seen: Tensor, labels: Tensor) -> None:
     found = find_labels(seen, labels)
     if (found < 0).any():
         warnings.warn(
-            f"{_which(labels, found < 0)} was given by none of many random assignments of task {task.name!r}: it is "
-            "rare or impossible, and such examples may get no candidates; correct the labels, raise kbest_pool, or add "
-            "rows for it and use targets='cache'",
+            f"{name_labels(labels, found < 0)} was given by none of many random assignments of task {task.name!r}: it "
+            "is rare or impossible, and such examples may get no candidates; correct the labels, raise kbest_pool, or "
+            "write the rule as a Machine",
             stacklevel=2,
         )
 
 
-def _which(labels: Tensor, missing: Tensor) -> str:
+def name_labels(labels: Tensor, missing: Tensor) -> str:
     """The missing labels, and the examples that have them; in the singular."""
     distinct, ids = unique_labels(labels[missing])
     examples = missing.nonzero().flatten()

@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from softpnet.errors import TaskError
+from softpnet.rules.diagram import Diagram
 from softpnet.rules.rows import Cache
 from softpnet.task.concepts import ConceptSpace, row_keys
 from softpnet.task.task import Move, Rule
@@ -26,6 +27,28 @@ def same_label(cache: Cache) -> Move:
         others = (count - 1).clamp_min(1)
         step = 1 + (torch.rand(here.shape, generator=generator) * others).long().clamp_max(others - 1)
         return cache.rows[start + (here - start + step) % count].long()
+
+    return move
+
+
+def redraw(rule: Diagram) -> Move:
+    """Drop some concepts, chosen at random, and draw them again, uniformly among all that keep the label.
+
+    What is dropped does not depend on the row, and both ways between two rows have as many completions: so the move is
+    symmetric. All concepts may be dropped, so that every row of the label can be reached.
+    """
+    space = rule.space
+    at_once = max(1, 20_000_000 // (max(rule.widths) * space.h))  # rows that are moved in one sweep
+
+    def move(rows: Tensor, generator: Generator) -> Tensor:
+        flat = rows.reshape(-1, space.k)
+        dropped = torch.rand(flat.shape, generator=generator).argsort(1)  # [M, k], a random rank of each concept
+        dropped = dropped < torch.randint(1, space.k + 1, (len(flat), 1), generator=generator)
+        kept = torch.nn.functional.one_hot(flat, space.h).log()  # [M, k, h]: 0 for the row's own value, else -inf
+        log_p = torch.where(dropped[:, :, None], 0.0, kept)
+        labels = rule.labels[rule.leaf(flat)]
+        parts = zip(labels.split(at_once), log_p.split(at_once), strict=True)
+        return torch.cat([rule.sample(label, generator, part) for label, part in parts]).view(rows.shape)
 
     return move
 

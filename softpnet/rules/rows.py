@@ -7,18 +7,16 @@ from pathlib import Path
 import torch
 from torch import Generator, Tensor
 
-from softpnet.errors import InputError, TaskError, user_code
+from softpnet.errors import InputError, TaskError
 from softpnet.rules.labels import find_labels, unique_labels
 from softpnet.rules.scoring import scores, shared_scores, table_lines, top_rows
 from softpnet.storage import digest, from_safetensors, read_plain, to_safetensors, write_whole
 from softpnet.task.integers import as_int64, is_integer
-from softpnet.task.task import Rows, Task
+from softpnet.task.rows import Rows
+from softpnet.task.task import Task
 
 LONG = 2_000
 """Draws of more rows than this are shared by the examples of a label in a batch."""
-
-ENUMERABLE = 1_000_000
-"""Spaces up to this size are enumerated when a task brings no rows."""
 
 
 class Cache:
@@ -45,7 +43,8 @@ class Cache:
         self.lines = table_lines(rows, task.space.h)
         self.counts = ids.bincount(minlength=len(self.labels))  # [L]
         self.starts = self.counts.cumsum(0) - self.counts
-        complete = as_int64(given.complete, f"the complete labels of task {task.name!r}")
+        complete = self.labels[:0] if given.complete is None else given.complete
+        complete = as_int64(complete, f"the complete labels of task {task.name!r}")
         found = find_labels(self.labels, complete)
         if (found < 0).any():
             missing = complete[found < 0][0].tolist()
@@ -54,21 +53,6 @@ class Cache:
                 "add its rows, or leave it out of `complete`"
             )
         self.complete = torch.zeros(len(self.labels), dtype=torch.bool).index_fill(0, found, True)
-
-    @classmethod
-    def of(cls, task: Task, generator: Generator) -> Cache:
-        """The task's own rows, or every assignment of a small space."""
-        if task.rows is not None:
-            with user_code(f"the rows of task {task.name!r} cannot be made"):
-                rows = task.rows(generator)
-            return cls(task, rows, generator)
-        if task.space.size > ENUMERABLE:
-            raise TaskError(
-                f"task {task.name!r} has {task.space.size:,} assignments, too many to list (at most {ENUMERABLE:,}); "
-                "give the task rows=..., or use targets='kbest', which needs no cache, with a method that allows it"
-            )
-        every = task.space.all()
-        return cls(task, Rows(every, complete=unique_labels(task.rule(every))[0]), generator)
 
     def draw(self, ids: Tensor, log_p: Tensor, drawn: int, kept: int, generator: Generator) -> tuple[Tensor, Tensor]:
         """Draw `drawn` distinct rows of each example's label, keep the `kept` with the highest log p (Alg. 2).
@@ -153,8 +137,8 @@ def verified_rows(task: Task, given: Rows) -> Tensor:
     """The rows, each checked."""
     if not isinstance(given, Rows):
         raise TaskError(f"the rows of task {task.name!r} are {type(given).__name__}, expected softpnet.Rows")
-    parts = {"rows": given.rows, "complete labels": given.complete}
-    parts |= {} if given.labels is None else {"labels of the rows": given.labels}
+    named = {"rows": given.rows, "complete labels": given.complete, "labels of the rows": given.labels}
+    parts = {what: part for what, part in named.items() if part is not None}
     for what, part in parts.items():
         empty = isinstance(part, Tensor) and part.numel() == 0
         if not is_integer(part) and not empty:

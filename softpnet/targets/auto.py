@@ -1,57 +1,56 @@
-"""Automatic: per label the complete list of its rows where there is one, k-best otherwise; both are exact."""
+"""Automatic: exact targets where the rule is compiled, a solver's where the rule is a model, k-best otherwise."""
 
 from __future__ import annotations
 
 import torch
 from torch import Generator, Tensor
 
-from softpnet.rules.labels import find_labels
-from softpnet.rules.rows import ENUMERABLE, Cache
-from softpnet.targets import kbest
-from softpnet.targets.source import CandidateSource, Info, Query, State
-from softpnet.targets.weights import Candidates
+from softpnet.rules.compile import compilation, known_labels
+from softpnet.targets import exact, kbest
+from softpnet.targets.source import Info, Query, State, TargetSource
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 
 
-class Source(CandidateSource):
-    """The K most probable assignments with the example's label; nothing is remembered."""
+class Source(TargetSource):
+    """Labels that the compiled rule knows have exact targets, all others those of the best source that there is."""
 
     def __init__(self, task: Task, settings: Settings, generator: Generator) -> None:
         super().__init__(task, settings, generator)
-        self.kbest = kbest.Source(task, settings, generator)
-        listed = task.rows is not None or task.space.size <= ENUMERABLE
-        self.cache = Cache.of(task, generator) if listed else None
+        self.compilation = compilation(task)
+        self.exact = None if self.compilation.rule is None else exact.Source(task, settings, generator)
+        second = kbest
+        self.second, self.second_name = second.Source(task, settings, generator), second.__name__.rpartition(".")[2]
+        self.unknown = 0  # labels that the compiled rule does not know
 
     def start(self, labels: Tensor) -> State:
-        if self.cache is None:
-            return self.kbest.start(labels)
-        # All labels, so that an error names their own ids.
-        return self.kbest.start(labels, self.cache.labels[self.cache.complete])
+        known = known_labels(self.task, labels)
+        self.unknown = int((~known).sum())
+        # With nothing left to it, the second source has nothing to remember.
+        return self.second.start(labels) if self.unknown or self.exact is None else self.exact.start(labels)
 
-    def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
-        if self.cache is None:
-            return self.kbest.candidates(state, query, generator)
-        label = find_labels(self.cache.labels, query.labels)  # [B], -1 where no row has it
-        listed = (label >= 0) & self.cache.complete[label.clamp_min(0)]
-        kept, k = self.settings.working_set, query.log_p.shape[1]
-        rows = torch.zeros(len(label), kept, k, dtype=torch.int64)
-        valid = torch.zeros(len(label), kept, dtype=torch.bool)
-        info: Info = {}
-        if listed.any():
-            everything = int(self.cache.counts[label[listed]].max())
-            found = self.cache.draw(label[listed], query.log_p[listed], everything, kept, generator)
-            rows[listed], valid[listed] = found
-        if not listed.all():
-            others = ~listed
-            part = query._replace(ids=query.ids[others], labels=query.labels[others], log_p=query.log_p[others])
-            best, info = self.kbest.candidates(state, part, generator)
-            width = best.rows.shape[1]
-            rows[others, :width], valid[others, :width] = best.rows, best.valid
-        return Candidates(rows, valid), info
+    def target(self, state: State, query: Query, generator: Generator) -> tuple[Tensor, Info]:
+        if self.exact is None:
+            return self.second.target(state, query, generator)
+        if not self.unknown:
+            return self.exact.target(state, query, generator)
+        known = known_labels(self.task, query.labels)  # [B]
+        target = torch.zeros_like(query.log_p)
+        target[known], info = self.exact.target(state, query.part(known), generator)
+        if not known.all():
+            target[~known], info = self.second.target(state, query.part(~known), generator)
+        return target, info
 
     def remedy(self) -> str:
-        return self.kbest.remedy()
+        return self.second.remedy()
 
     def remarks(self) -> list[str]:
-        return self.kbest.remarks()
+        return self.second.remarks() if self.exact is None or self.unknown else []
+
+    def notes(self) -> list[str]:
+        said = f"the rule is {self.compilation}"
+        if self.exact is None:
+            return [f"targets: {self.second_name}, since {said}"]
+        if self.unknown:
+            return [f"targets: exact, and {self.second_name} for {self.unknown:,} examples of rare labels; {said}"]
+        return [f"targets: exact, since {said}"]

@@ -8,8 +8,11 @@ import torch
 from torch import Generator, Tensor
 
 from softpnet.errors import TaskError
+from softpnet.rules.compile import compilation
+from softpnet.rules.diagram import Diagram
 from softpnet.rules.labels import find_feasible
-from softpnet.rules.moves import same_label
+from softpnet.rules.make_cache import make_cache
+from softpnet.rules.moves import redraw, same_label
 from softpnet.rules.rows import Cache
 from softpnet.targets.source import CandidateSource, Info, Query, State
 from softpnet.targets.walk import metropolis, repeated
@@ -51,10 +54,16 @@ class Source(CandidateSource):
 
     def __init__(self, task: Task, settings: Settings, generator: Generator) -> None:
         super().__init__(task, settings, generator)
-        self.cache = Cache.of(task, generator)
-        self.move = task.move or same_label(self.cache)
+        self.cache = make_cache(task, generator, settings.cache_rows)
+        self.move = task.move or self._own_move()
         if task.corrupt is not None and self.cache.labels.dim() > 1:
             raise TaskError(f"task {task.name!r} has label vectors; corruption is for integer labels only")
+
+    def _own_move(self) -> Move:
+        """Of a task that brings none: another row of a complete list, or any row of the label by the compiled rule."""
+        drawn = self.task.rows is None and not self.cache.complete.all()
+        rule = compilation(self.task).rule if drawn else None
+        return redraw(rule) if isinstance(rule, Diagram) else same_label(self.cache)
 
     def start(self, labels: Tensor) -> WorkingSets:
         """Empty working sets. An example of a corrupted label walks on rows of the label it is corrupted from."""

@@ -1,4 +1,5 @@
-"""k-best: p(c|x) factorises, so the most probable assignments come exactly, and f_K filters them."""
+"""k-best: the most probable feasible assignments, exactly, by a sweep over the compiled rule; without one, those that
+f_K leaves of the most probable ones of all, which come exactly too, since p(c|x) factorises."""
 
 from __future__ import annotations
 
@@ -7,27 +8,44 @@ from collections.abc import Sequence
 import torch
 from torch import Generator, Tensor
 
-from softpnet.rules.labels import find_feasible, sampled_labels, unique_labels, warn_of_unseen
-from softpnet.rules.rows import ENUMERABLE
+from softpnet.rules.compile import check_known, compilation, is_total, known_labels
+from softpnet.rules.labels import sampled_labels, warn_of_unseen
 from softpnet.targets.source import CandidateSource, Info, Query, State
 from softpnet.targets.weights import Candidates
 
 
 class Source(CandidateSource):
-    """The K most probable assignments with the example's label among the T most probable of all; no cache."""
+    """The K most probable assignments with the example's label; no cache.
 
-    def start(self, labels: Tensor, listed: Tensor | None = None) -> State:
-        """As every source's; labels that are `listed` elsewhere are known to be feasible."""
-        space = self.task.space
-        if space.size <= ENUMERABLE:
-            find_feasible(self.task, unique_labels(self.task.rule(space.all()))[0], labels, labels)
+    Labels that no compiled rule knows have those among the T most probable assignments of all.
+    """
+
+    def start(self, labels: Tensor) -> State:
+        known = known_labels(self.task, labels)
+        if known.all() or is_total(self.task):
+            check_known(self.task, labels)
         else:
-            seen = sampled_labels(self.task)
-            seen = seen if listed is None else unique_labels(torch.cat([seen, listed]))[0]
-            warn_of_unseen(self.task, seen, labels)
+            warn_of_unseen(self.task, sampled_labels(self.task), labels[~known])
         return State()
 
     def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
+        known = known_labels(self.task, query.labels)  # [B]
+        kept = self.settings.working_set
+        rows = torch.zeros(len(known), kept, self.task.space.k, dtype=torch.int64)
+        valid = torch.zeros(len(known), kept, dtype=torch.bool)
+        for chosen, find in ((known, self._from_rule), (~known, self._from_pool)):
+            if chosen.any():
+                found = find(query.part(chosen))
+                width = found.rows.shape[1]
+                rows[chosen, :width], valid[chosen, :width] = found.rows, found.valid
+        return Candidates(rows, valid), {"found": float(valid.any(1).float().mean())}
+
+    def _from_rule(self, query: Query) -> Candidates:
+        rule = compilation(self.task).rule
+        assert rule is not None
+        return Candidates(*rule.best(query.log_p, query.labels, self.settings.working_set))
+
+    def _from_pool(self, query: Query) -> Candidates:
         rows = most_probable(query.log_p, self.task.space.sizes, self.settings.kbest_pool)  # [B, T, k]
         fits = self.task.satisfies(rows, query.labels)  # [B, T]
         # The pool is in order, so the first K survivors are the best K: the j-th stands where the count reaches j.
@@ -37,12 +55,12 @@ class Source(CandidateSource):
         valid = place < rows.shape[1]
         place = place.clamp_max(rows.shape[1] - 1)
         chosen = rows.gather(1, place[..., None].expand(-1, -1, rows.shape[2]))
-        return Candidates(chosen, valid), {"found": float(valid.any(1).float().mean())}
+        return Candidates(chosen, valid)
 
     def remedy(self) -> str:
         return (
             f"raise kbest_pool, the number of most probable assignments that are tried, which is "
-            f"{self.settings.kbest_pool:,}, or give the task rows and targets='auto' or 'cache'"
+            f"{self.settings.kbest_pool:,}, or write the rule as a Machine, or give the task rows"
         )
 
     def remarks(self) -> list[str]:

@@ -44,6 +44,10 @@ class Query(NamedTuple):
     epoch: int
     gamma: float
 
+    def part(self, chosen: Tensor) -> Query:
+        """Some of the examples, `[B]` of bool."""
+        return self._replace(ids=self.ids[chosen], labels=self.labels[chosen], log_p=self.log_p[chosen])
+
 
 class TargetSource(ABC):
     """From log p and labels to the soft target. A file of this folder defines one as `Source`; so may a user's."""
@@ -68,6 +72,10 @@ class TargetSource(ABC):
     def remedy(self) -> str:
         """What to do where many examples get an empty target, as half a sentence."""
         return "look at the rule and the labels, or choose other targets"
+
+    def notes(self) -> list[str]:
+        """Once started: what a person should know of where the targets come from, a line each."""
+        return []
 
     def remarks(self) -> list[str]:
         """Settings that take each other's effect away, a sentence each: `check_task` warns of them."""

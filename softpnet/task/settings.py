@@ -51,12 +51,14 @@ class Settings:
     views_delay: int = 0
     """Epochs on clean images before views begin."""
 
-    targets: str = "cache"
-    """Where targets come from: the cache and its walk ("cache"); the exact k best assignments under the network's own
-    factorised distribution ("kbest"); per label the complete list where the task has one, else k best ("auto"); or a
-    file, in Python also a class, of your own."""
+    targets: str = "auto"
+    """Where targets come from: all feasible assignments, by the compiled rule ("exact"); the K most probable of them
+    ("kbest"); a constraint solver ("solver"); the paper's cache and its walk ("cache"); the best of the first three
+    that the rule allows ("auto"); or a file, in Python also a class, of your own."""
     working_set: int = 20
     """Candidates in an example's working set (K)."""
+    cache_rows: int = 200_000
+    """Rows per label that a cache gets from the compiled rule, where the task brings none and there are too many."""
     draw_factor: int = 10
     """First draw: so many times K cached rows are scored (N)."""
     kbest_pool: int = 512
@@ -93,7 +95,7 @@ class Settings:
                 _require(field.name, value, fine, f"a finite number, of a size up to {LARGEST:g}")
             elif field.type == "bool":
                 _require(field.name, value, isinstance(value, bool), "True or False")
-        sizes = ("epochs", "batch_size", "episodes", "working_set", "draw_factor", "kbest_pool")
+        sizes = ("epochs", "batch_size", "episodes", "working_set", "cache_rows", "draw_factor", "kbest_pool")
         for name in (*sizes, "walk_every", "walk_steps"):
             _require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
         _require(

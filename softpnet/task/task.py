@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 from softpnet.errors import InputError
 from softpnet.task.concepts import ConceptSpace, check_name
 from softpnet.task.data import Data
+from softpnet.task.rows import Rows
 
 Rule = Callable[[Tensor], Tensor]
 """f_K, vectorised: assignments `[..., k]` -> integer labels `[...]` or label vectors `[..., m]`."""
@@ -18,18 +19,6 @@ Rule = Callable[[Tensor], Tensor]
 Move = Callable[[Tensor, Generator], Tensor]
 """Proposal of the walk: rows `[..., k]` -> rows `[..., k]`. Contract: the label stays, c -> c' is as likely as c' -> c,
 and the whole batch is moved at once. A row that cannot move stays."""
-
-LabelLogProb = Callable[[Tensor, Tensor], Tensor]
-"""log P(y|x): log p `[B, k, h]`, labels `[B]` or `[B, m]` -> `[B]`. Contract: exactly the sum of p(c|x), the product of
-the concepts' own probabilities, over all assignments with that label; with gradient; on log p's device."""
-
-
-class Rows(NamedTuple):
-    """Feasible assignments from a solver or generator, before verification."""
-
-    rows: Tensor  # [M, k]
-    complete: Tensor  # labels [L] or [L, m] of which every assignment is among the rows
-    labels: Tensor | None = None  # [M], what the rows are claimed to give; checked
 
 
 class Corruption(NamedTuple):
@@ -46,12 +35,13 @@ class Task:
 
     Args:
         space: the concepts of one example.
-        rule: f_K, vectorised, `[..., k] -> [...]` or `[..., m]`, integers.
+        rule: f_K: a function, vectorised, `[..., k] -> [...]` or `[..., m]`, integers; or a `Machine`, `Rows`, or a
+            solver's model, which are such functions and say how they are compiled.
         name: for run folders and tables.
         rows: makes the feasible assignments for the cache; every assignment is enumerated unless given.
         move: the walk's proposal; another cached row with the same label unless given.
         corrupt: for labels whose candidates are corrupted rows of another label.
-        label_log_prob: log P(y|x) for methods that sum it; from all assignments or complete rows unless given.
+        order: in which order a compiled rule reads the concepts; a good one is looked for unless given.
         data: makes training data, anchors and test sets from named random streams; needed by the command line only.
         encoder: makes the encoder of one group from the number of image channels; conv4 unless given.
         background: pixel value outside an augmented image.
@@ -65,12 +55,14 @@ class Task:
     rows: Callable[[Generator], Rows] | None = None
     move: Move | None = None
     corrupt: Corruption | None = None
-    label_log_prob: LabelLogProb | None = None
+    order: Sequence[int] | None = None
     data: Callable[[Callable[[str], Generator]], Data] | None = None
     encoder: Callable[[int], nn.Module] | None = None
     background: float = 0.0
     settings: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] | None = None
+    memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What is worked out once for all, by name: the compiled rule."""
 
     def __post_init__(self) -> None:
         check_name("a task", self.name)

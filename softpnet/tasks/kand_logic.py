@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -13,6 +11,7 @@ from torch import Generator, Tensor
 
 from softpnet.data import shapes
 from softpnet.errors import InputError
+from softpnet.rules.machine import Machine
 from softpnet.rules.moves import change_one, switch_one
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Anchors, Data, Examples
@@ -25,6 +24,7 @@ SIZES = torch.tensor(SPACE.sizes)
 
 SETTINGS = dict(
     epochs=20,
+    targets="cache",
     halve_every=3,
     weight_decay=1e-4,
     copies=3,
@@ -57,41 +57,22 @@ def label(c: Tensor) -> Tensor:
     return agreements(c).any(-1).long()
 
 
-def label_log_prob(log_p: Tensor, labels: Tensor, figures: int = 3, objects: int = 3) -> Tensor:
-    """log P(y|x), exact: log p `[B, figures * objects * 2, h]`, labels `[B]` -> `[B]`.
-
-    A figure's 9^3 = 729 states are summed up into its 9 pairs of repetition types, and the scene's 9^3 triples of pairs
-    into its label. The tables hold shape and colour together, so nothing is assumed about how the two go together
-    in a figure; p(c|x) itself is the product over all concepts, as everywhere.
-    """
-    of_state, of_scene = _type_tables(figures, objects, log_p.shape[-1])
-    shape, colour = log_p.unflatten(1, (figures, objects, 2)).unbind(3)  # [B, figures, objects, h] each
-    primitive = (shape[..., :, None] + colour[..., None, :]).flatten(3)  # [B, figures, objects, P]
-    state = _combined(primitive)  # [B, figures, P ** objects]
-    pairs = of_state.to(log_p.device)  # [P ** objects, pairs]
-    pair = (state[..., None] + pairs).logsumexp(-2)  # [B, figures, pairs]
-    scene = _combined(pair)  # [B, pairs ** figures]
-    return scene.masked_fill(of_scene.to(log_p.device) != labels[:, None], -math.inf).logsumexp(1)
+def step(states: Tensor, concept: int, values: Tensor) -> Tensor:
+    """The rule, object after object: `[S, 6]` holds the shapes and the colours of the figure's first two objects, and
+    one more than the first figure's repetition types, 0 once another figure has another."""
+    figure, seen, attribute = concept // 6, concept % 6 // 2, concept % 2
+    first, second, kind = 2 * attribute, 2 * attribute + 1, 4 + attribute
+    if seen < 2:
+        states[:, first + seen] = values
+        return states
+    each = torch.stack([states[:, first], states[:, second], values], 1)  # [S, 3]
+    found = repetition_types(each[..., None])[:, 0] + 1
+    states[:, kind] = found if figure == 0 else torch.where(states[:, kind] == found, found, 0)
+    states[:, [first, second]] = 0
+    return states
 
 
-def _combined(log_p: Tensor) -> Tensor:
-    """Log-probabilities of all combinations of independent parts: `[..., parts, v] -> [..., v ** parts]`, lexical."""
-    first, *others = log_p.unbind(-2)
-    for other in others:
-        first = (first[..., :, None] + other[..., None, :]).flatten(-2)
-    return first
-
-
-@functools.cache
-def _type_tables(figures: int, objects: int, values: int) -> tuple[Tensor, Tensor]:
-    """0 where a figure's state has a pair of types, else -inf, `[states, pairs]`; label of each scene of pairs."""
-    primitives = torch.cartesian_prod(*[torch.arange(values)] * 2)  # [P, 2]
-    states = primitives[torch.cartesian_prod(*[torch.arange(len(primitives))] * objects)]  # [states, objects, 2]
-    pairs, pair_of_state = repetition_types(states).unique(dim=0, return_inverse=True)  # [pairs, 2], [states]
-    has = pair_of_state[:, None] == torch.arange(len(pairs))
-    scenes = pairs[torch.cartesian_prod(*[torch.arange(len(pairs))] * figures)]  # [scenes, figures, 2]
-    agree = (scenes == scenes[:, :1]).all(1).any(1)
-    return torch.zeros(has.shape).masked_fill(~has, -math.inf), agree.long()
+RULE = Machine((0,) * 6, step, lambda states: (states[:, 4:] > 0).any(1).long(), rule=label)
 
 
 def sample(count: int, wanted: int, generator: Generator) -> Tensor:
@@ -151,12 +132,11 @@ def task(
 
     return Task(
         space=SPACE,
-        rule=label,
+        rule=RULE,
         name="kand_logic",
         rows=rows,
         move=switch_one(SPACE, label),
         corrupt=Corruption(label=0, source=1, apply=corrupt),
-        label_log_prob=label_log_prob,
         data=data,
         background=1.0,
         settings=SETTINGS,

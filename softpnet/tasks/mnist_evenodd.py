@@ -21,6 +21,7 @@ SUPPORT = torch.cat([ONE_WAY, ONE_WAY.flip(1)])  # [16, 2], the pairs of the tra
 
 SETTINGS = dict(
     epochs=10,
+    targets="cache",
     copies=3,
     working_set=20,
     draw_factor=10,

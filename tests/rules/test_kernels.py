@@ -5,8 +5,8 @@ import functools
 import pytest
 import torch
 
+from softpnet.rules.make_cache import make_cache
 from softpnet.rules.moves import change_one, same_label, switch_one
-from softpnet.rules.rows import Cache
 from softpnet.targets.cache import metropolis
 from softpnet.task.concepts import ConceptSpace
 from softpnet.tasks import kand_logic, load, visual_sudoku
@@ -28,7 +28,7 @@ class Chain:
 @functools.cache
 def evenodd(total):
     task = load("mnist_evenodd")
-    cache = Cache.of(task, torch.Generator().manual_seed(0))
+    cache = make_cache(task, torch.Generator().manual_seed(0))
     states = task.space.all()
     states = states[states.sum(1) == total]
     count = len(states)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from softpnet.rules.make_cache import make_cache
 from softpnet.rules.rows import Cache, read_rows
 from softpnet.rules.scoring import scores
 from softpnet.task.concepts import ConceptSpace
@@ -22,13 +23,13 @@ def test_rows_are_indexed_by_label_without_duplicates(generator):
 
 
 def test_a_small_space_is_enumerated_and_complete(generator):
-    cache = Cache.of(SUMS, generator)
+    cache = make_cache(SUMS, generator)
     assert len(cache.rows) == 64 and cache.complete.all() and cache.labels.tolist() == list(range(10))
 
 
 def test_label_vectors_are_indexed(generator):
     task = Task(ConceptSpace(slots=2, values=3), lambda c: torch.stack([c.sum(-1), c[..., 0] * 0 + 1], -1))
-    cache = Cache.of(task, generator)
+    cache = make_cache(task, generator)
     assert cache.labels.tolist() == [[s, 1] for s in range(5)] and cache.counts.tolist() == [1, 2, 3, 2, 1]
 
 
@@ -41,7 +42,7 @@ def both_paths(request, monkeypatch):
 
 @pytest.mark.usefixtures("both_paths")
 def test_a_draw_wider_than_the_label_is_the_exact_top(generator):
-    cache = Cache.of(SUMS, generator)
+    cache = make_cache(SUMS, generator)
     log_p = torch.randn(2, 3, 4, generator=generator).log_softmax(-1)
     rows, valid = cache.draw(torch.tensor([4, 0]), log_p, drawn=1000, kept=5, generator=generator)
     every = SUMS.space.all()
@@ -57,7 +58,7 @@ def test_a_narrow_draw_is_uniform_and_without_replacement(generator):
     """Every row is as likely to be drawn."""
     log_p = torch.zeros(2, 3, 4)
     counts = torch.zeros(4, 4, 4)
-    cache = Cache.of(SUMS, generator)
+    cache = make_cache(SUMS, generator)
     for _ in range(4000):
         rows, valid = cache.draw(torch.tensor([4, 4]), log_p, drawn=3, kept=3, generator=generator)
         assert valid.all()
@@ -70,7 +71,7 @@ def test_a_narrow_draw_is_uniform_and_without_replacement(generator):
 
 
 def test_a_cache_file_gives_the_same_cache_back(tmp_path, generator):
-    cache = Cache.of(SUMS, generator)
+    cache = make_cache(SUMS, generator)
     cache.save(tmp_path / "cache.safetensors")
     again = Cache(SUMS, read_rows(tmp_path / "cache.safetensors"), generator)
     assert again.counts.tolist() == cache.counts.tolist() and again.complete.all()

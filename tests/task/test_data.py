@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from softpnet import Anchors, ConceptSpace, Data, Examples, InputError, Task, TaskError, check_task
-from softpnet.rules.rows import Cache
+from softpnet.rules.make_cache import make_cache
 from softpnet.task.data import make_data
 from softpnet.task.inputs import check_data
 from softpnet.training.streams import Streams
@@ -110,7 +110,7 @@ def test_rows_that_cannot_be_made_say_what_was_raised_and_where():
     task = Task(SPACE, lambda c: c.sum(-1), name="sums", rows=lambda generator: 1 // 0)
     says = r"the rows of task 'sums' cannot be made: test_data.py, line \d+, in <lambda>, raised ZeroDivisionError"
     with pytest.raises(TaskError, match=says):
-        Cache.of(task, torch.Generator().manual_seed(0))
+        make_cache(task, torch.Generator().manual_seed(0))
 
 
 def test_labels_and_concepts_of_any_whole_type_become_int64():

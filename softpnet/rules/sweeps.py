@@ -1,0 +1,152 @@
+"""Sweeps: whatever is asked of a compiled rule is one batched pass over its layers.
+
+They compute in double precision where the device has it. A node from which the example's label cannot be reached has
+the value NOTHING in place of -inf, since the difference of two -inf is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+NOTHING = -1e30
+"""The logarithm of no probability at all."""
+LEAST = -1e27
+"""No value's log p counts as less than this, and whatever is below a tenth of it has no probability."""
+
+
+class Layers(NamedTuple):
+    """A rule, unrolled for the labels of a batch. An assignment begins at node 0 of the first layer, and each concept's
+    value leads it to a node of the next layer."""
+
+    order: Sequence[int]  # the concept that each layer reads
+    edges: Sequence[Tensor]  # per layer [W, h_i], or [W, h_i, B] where the label decides: nodes of the next layer
+    accepted: Tensor  # [W, B]: which nodes after the last layer have the example's label
+
+
+def posterior(layers: Layers, log_p: Tensor) -> tuple[Tensor, Tensor]:
+    """log P(y|x) `[B]`, and the marginals of p(c|x, y) over all of S(y) `[B, k, h]`; log p is `[B, k, h]`.
+
+    An example whose label has no probability has -inf, and marginals of zero.
+    """
+    log_p, peak = _prepared(log_p)
+    values = _values(layers, log_p, torch.logsumexp)
+    total = values[-1][0]  # [B]
+    possible = total > LEAST / 10
+    marginals = torch.zeros_like(log_p)
+    passing = possible.to(log_p)[None]  # [W, B], the probability that the assignment passes each node
+    for concept, edges in zip(layers.order, layers.edges, strict=True):
+        here, after = values.pop(), values[-1]
+        flow = _along(edges, after, log_p[:, concept]).sub_(here[:, None]).exp_().mul_(passing[:, None])  # [W, h_i, B]
+        marginals[:, concept, : edges.shape[1]] = flow.sum(0).T
+        passing = _arriving(edges, flow, len(after))
+    return torch.where(possible, total + peak.sum(1), -torch.inf), marginals
+
+
+def best(layers: Layers, log_p: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` most probable assignments with the label, best first: rows `[B, K, k]`, and which exist `[B, K]`.
+
+    Prefixes are extended layer by layer. What is added to each is the exact best that can follow, so keeping `count`
+    of them loses none of the best.
+    """
+    log_p, _ = _prepared(log_p)
+    values = _values(layers, log_p, torch.amax)
+    bound = values[-1].T  # [B, 1], the best that a kept prefix can become
+    node, score = torch.zeros_like(bound, dtype=torch.int64), torch.zeros_like(bound)  # [B, K] of each kept prefix
+    chosen = []
+    for concept, edges in zip(layers.order, layers.edges, strict=True):
+        values.pop()
+        size = edges.shape[1]
+        child = _children(edges, node)  # [B, K, h_i]
+        longer = (score[:, :, None] + log_p[:, None, concept, :size]).flatten(1)  # [B, K * h_i]
+        possible = longer + values[-1].T.gather(1, child.flatten(1))
+        bound, place = possible.topk(min(count, possible.shape[1]), dim=1)
+        node, score = child.flatten(1).gather(1, place), longer.gather(1, place)
+        chosen.append((concept, size, place))
+    rows = log_p.new_zeros(*bound.shape, log_p.shape[1], dtype=torch.int64)
+    at = torch.arange(bound.shape[1], device=log_p.device).expand(bound.shape)
+    for concept, size, place in reversed(chosen):
+        here = place.gather(1, at)  # parent * h_i + value
+        rows[:, :, concept], at = here % size, here // size
+    return rows, bound > LEAST / 10
+
+
+def sample(layers: Layers, log_p: Tensor, which: Tensor, generator: Generator) -> Tensor:
+    """Rows `[M, k]` drawn from p(c|x, y) of the examples `which` `[M]`; uniform over S(y) where log p is zero.
+
+    Every example must have an assignment with its label.
+    """
+    log_p, _ = _prepared(log_p)
+    values = _values(layers, log_p, torch.logsumexp)
+    node = torch.zeros_like(which)
+    rows = torch.zeros(len(which), log_p.shape[1], dtype=torch.int64, device=log_p.device)
+    for concept, edges in zip(layers.order, layers.edges, strict=True):
+        values.pop()
+        child = edges[node] if edges.dim() == 2 else edges[node, :, which]  # [M, h_i]
+        weight = (values[-1][child, which[:, None]] + log_p[which, concept, : edges.shape[1]]).softmax(-1)
+        value = torch.multinomial(weight, 1, generator=generator).squeeze(1)
+        rows[:, concept] = value
+        node = child.gather(1, value[:, None]).squeeze(1)
+    return rows
+
+
+def count(layers: Layers, size: int) -> list[int]:
+    """How many assignments have each example's label; `size` is that of the space, since 64 bits may not hold it."""
+    number = np.int64 if size < 2**63 else object
+    values = layers.accepted.cpu().numpy().astype(number)  # [W, B]
+    for edges in reversed(layers.edges):
+        at = edges.cpu().numpy()
+        along = values[at] if at.ndim == 2 else np.take_along_axis(values[:, None], at, axis=0)  # [W, h_i, B]
+        values = along.sum(1)
+    return [int(each) for each in values[0]]
+
+
+def reachable(layers: Layers) -> Tensor:
+    """Whether any assignment has each example's label, `[B]`."""
+    values = layers.accepted  # [W, B]
+    for edges in reversed(layers.edges):
+        flat = edges.flatten(0, 1)
+        found = values.index_select(0, flat) if edges.dim() == 2 else values.gather(0, flat)
+        values = found.unflatten(0, edges.shape[:2]).any(1)
+    return values[0]
+
+
+def _prepared(log_p: Tensor) -> tuple[Tensor, Tensor]:
+    """log p in double precision, each concept's largest taken off `[B, k]`: then small differences are not lost."""
+    wide = log_p if log_p.device.type == "mps" else log_p.double()
+    peak = wide.amax(-1).clamp_min(LEAST)
+    return (wide - peak[..., None]).clamp_min(LEAST), peak
+
+
+def _values(layers: Layers, log_p: Tensor, gather: Callable[[Tensor, int], Tensor]) -> list[Tensor]:
+    """Per layer `[W, B]`, last layer first: what each node's edges add up to, or the best of them."""
+    values = [torch.zeros_like(layers.accepted, dtype=log_p.dtype).masked_fill_(~layers.accepted, NOTHING)]
+    for concept, edges in zip(reversed(layers.order), reversed(layers.edges), strict=True):
+        values.append(gather(_along(edges, values[-1], log_p[:, concept]), 1))
+    return values
+
+
+def _along(edges: Tensor, after: Tensor, log_p: Tensor) -> Tensor:
+    """Each edge's log p `[B, h]` and the value of the node it leads to `[W', B]`: `[W, h_i, B]`."""
+    flat = edges.flatten(0, 1)
+    found = after.index_select(0, flat) if edges.dim() == 2 else after.gather(0, flat)
+    return found.unflatten(0, edges.shape[:2]).add_(log_p[:, : edges.shape[1]].T)
+
+
+def _arriving(edges: Tensor, flow: Tensor, width: int) -> Tensor:
+    """What flows along the edges `[W, h_i, B]`, summed up at the nodes that they lead to `[W', B]`."""
+    sums, flat = flow.new_zeros(width, flow.shape[2]), edges.flatten(0, 1)
+    if edges.dim() == 2:
+        return sums.index_add_(0, flat, flow.flatten(0, 1))
+    return sums.scatter_add_(0, flat, flow.flatten(0, 1))
+
+
+def _children(edges: Tensor, node: Tensor) -> Tensor:
+    """Where each value leads from the nodes `[B, K]`: `[B, K, h_i]`."""
+    if edges.dim() == 2:
+        return edges[node]
+    return edges[node, :, torch.arange(len(node), device=node.device)[:, None]]

@@ -1,0 +1,62 @@
+"""Rows: assignments that are listed, with their labels: a cache's content, or a rule by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from softpnet.errors import TaskError
+from softpnet.task.concepts import row_keys
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Assignments from a solver, a generator or a file, before verification. With labels they are a rule as well:
+    `Task(space, rule=sp.Rows(rows, labels=labels))`.
+
+    Args:
+        rows: `[M, k]`.
+        complete: labels `[L]` or `[L, m]` of which every assignment is among the rows; of a rule, all that it has
+            unless given.
+        labels: `[M]` or `[M, m]`, what the rows are claimed to give; checked where the task has a rule beside them.
+        other: of a rule, the label of every assignment that is not listed.
+    """
+
+    rows: Tensor
+    complete: Tensor | None = None
+    labels: Tensor | None = None
+    other: int | Sequence[int] = -1
+
+    def __call__(self, assignments: Tensor) -> Tensor:
+        """As a rule: assignments `[..., k]` -> labels `[...]` or `[..., m]`."""
+        keys, labels, limits = self._index
+        inside = ((assignments >= 0) & (assignments < limits.to(assignments.device))).all(-1)  # [...]
+        wanted = row_keys(assignments, limits.tolist())
+        at = torch.searchsorted(keys.to(assignments.device), wanted).clamp_max(len(keys) - 1)
+        listed = inside & (keys.to(assignments.device)[at] == wanted)
+        found = labels.to(assignments.device)[torch.where(listed, at, len(keys))]
+        return found
+
+    @cached_property
+    def _index(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Keys of the rows, sorted `[M]`; their labels, and last the other one `[M + 1]`; values per concept `[k]`."""
+        if self.labels is None:
+            raise TaskError("Rows that are a rule need labels=..., the label of each row")
+        limits = self.rows.amax(0) + 1
+        keys, place = row_keys(self.rows, limits.tolist()).sort()
+        labels = self.labels[place].long()
+        twice = (keys[1:] == keys[:-1]) & (labels[1:] != labels[:-1]).reshape(len(labels) - 1, -1).any(1)
+        if twice.any():
+            row = self.rows[place][:-1][twice][0].tolist()
+            raise TaskError(f"row {row} is listed with two labels; a rule gives each assignment one")
+        return keys, torch.cat([labels, self.other_label[None]]), limits
+
+    @property
+    def other_label(self) -> Tensor:
+        """Of an assignment that is not listed, `[]` or `[m]`."""
+        assert self.labels is not None
+        return torch.as_tensor(self.other).expand(self.labels.shape[1:]).long()
