@@ -8,27 +8,25 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from bench import encoder, growth, memory, options, peers, state, step, tables, timing, versus_plain
+from bench import encoder, growth, memory, options, peers, rules, state, step, tables, timing, versus_plain
 from softpnet.report.pages import write_into
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.environment import versions
 
-PARTS = ("encoder", "step", "plain", "memory", "state", "growth", "options", "peers")
+Part = Literal["encoder", "step", "plain", "memory", "state", "rules", "growth", "options", "peers"]
 
 
 @dataclass(frozen=True)
 class Bench:
     """Measure speed as ratios within this run."""
 
-    parts: tyro.conf.Positional[
-        tuple[Literal["encoder", "step", "plain", "memory", "state", "growth", "options", "peers"], ...]
-    ] = ()
+    parts: tyro.conf.Positional[tuple[Part, ...]] = ()
     """What to measure; all unless given."""
     out: Path = Path("bench.json")
     """Where the numbers go."""
@@ -46,12 +44,13 @@ class Bench:
             "plain": versus_plain.measure,
             "memory": memory.measure,
             "state": state.measure,
-            "growth": growth.measure,
+            "rules": rules.measure,
+            "growth": lambda: growth.measure() + rules.growth(),
             "options": options.measure,
             "peers": peers.measure,
         }
         result: dict = {"versions": versions(), "cores": cores, "load": {}, "parts": {}}
-        for part in self.parts or PARTS:
+        for part in self.parts or get_args(Part):
             began, before = time.perf_counter(), timing.load()
             result["parts"][part] = makers[part]()
             result["load"][part] = [before, timing.load()]

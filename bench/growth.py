@@ -57,7 +57,10 @@ def peak_bytes(run: Callable[[], object]) -> int:
     return most
 
 
-AXES: dict[str, tuple[list[int], Callable[[int], Callable[[], object]]]] = {
+Axes = dict[str, tuple[list[int], Callable[[int], Callable[[], object]]]]
+"""By name: the sizes, and what is measured at a size."""
+
+AXES: Axes = {
     "cache rows": ([1_000, 10_000, 100_000, 1_000_000], lambda n: _draw(n, 20, 18)),
     "candidates K": ([10, 30, 100, 300, 1_000], lambda n: _draw(20_000, n, 18)),
     "slots": ([2, 4, 8, 16, 40, 81], lambda n: _draw(20_000, 20, n)),
@@ -66,22 +69,27 @@ AXES: dict[str, tuple[list[int], Callable[[int], Callable[[], object]]]] = {
 
 
 def measure(count: int = 1, repeats: int = 3) -> list[dict]:
-    result = []
     with threads(count):
-        for axis, (sizes, make) in AXES.items():
-            made = {str(size): make(size) for size in sizes}
-            seconds = in_turns(made, repeats, warm_up=1)
-            times = [seconds[str(size)] for size in sizes]
-            result.append(
-                {
-                    "name": axis,
-                    "threads": count,
-                    "sizes": sizes,
-                    "seconds": times,
-                    "megabytes": [peak_bytes(run) / 1e6 for run in made.values()],
-                    "exponent": slope(sizes, times),
-                }
-            )
+        return grown(AXES, count, repeats)
+
+
+def grown(axes: Axes, count: int, repeats: int) -> list[dict]:
+    """Time and memory along each axis."""
+    result = []
+    for axis, (sizes, make) in axes.items():
+        made = {str(size): make(size) for size in sizes}
+        seconds = in_turns(made, repeats, warm_up=1)
+        times = [seconds[str(size)] for size in sizes]
+        result.append(
+            {
+                "name": axis,
+                "threads": count,
+                "sizes": sizes,
+                "seconds": times,
+                "megabytes": [peak_bytes(run) / 1e6 for run in made.values()],
+                "exponent": slope(sizes, times),
+            }
+        )
     return result
 
 

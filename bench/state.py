@@ -27,7 +27,7 @@ from softpnet.training.processes import launched
 from softpnet.training.streams import Streams
 
 FEW, MANY = 2_000, 1_000_000
-SETTINGS = Settings(working_set=20, draw_factor=1, warmup_steps=0, episodes=5, copies=1)
+SETTINGS = Settings(targets="cache", working_set=20, draw_factor=1, warmup_steps=0, episodes=5, copies=1)
 
 
 def _sum(c: Tensor) -> Tensor:

@@ -103,7 +103,7 @@ def _kand_parts(count: int, step: float, repeats: int) -> list[dict]:
             **common,
         },
         {
-            "name": "k-best, T = 512 / Kand-Logic step",
+            "name": "k-best, K = 20 / Kand-Logic step",
             "ratio": seconds["kbest"] / step,
             "target": 0.05,
             "seconds": seconds["kbest"],

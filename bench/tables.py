@@ -14,7 +14,7 @@ class Text(NamedTuple):
 def tables(result: dict) -> list[Text]:
     parts = result["parts"]
     makers = {"growth": _growth, "options": _options, "peers": _peers}
-    ratios = [row for part in ("encoder", "step", "plain", "memory", "state") for row in parts.get(part, [])]
+    ratios = [row for part in ("encoder", "step", "plain", "memory", "state", "rules") for row in parts.get(part, [])]
     found = [_ratios(ratios)] if ratios else []
     return found + [make(parts[part]) for part, make in makers.items() if part in parts]
 
@@ -56,7 +56,7 @@ def _growth(rows: list[dict]) -> Text:
         for row in rows
     ]
     head = ["grows with", "sizes", "milliseconds", "megabytes", "exponent"]
-    return Text("Growth of scoring and selection, 64 examples", head, lines)
+    return Text("Growth of scoring, selection and sweeps, 64 examples", head, lines)
 
 
 def _options(rows: list[dict]) -> Text:

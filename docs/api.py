@@ -18,11 +18,21 @@ PAGE = Path(__file__).with_name("api.md")
 WIDTH = 100
 
 PARTS: dict[str, dict[str, list[str]]] = {
-    "Describing a task": {"Task": [], "ConceptSpace": ["contains", "all"], "Group": [], "Rows": [], "Corruption": []},
+    "Describing a task": {"Task": [], "ConceptSpace": ["contains", "all"], "Group": [], "Corruption": []},
+    "Rules": {
+        "Machine": [],
+        "Rows": [],
+        "read_rows": [],
+        "ConstraintModel": [],
+        "Dimacs": [],
+        "AnswerSets": [],
+        "rules.compile.compilation": [],
+        "rules.diagram.CompiledRule": ["log_prob", "marginals", "best", "sample", "count", "knows"],
+        "rules.diagram.Diagram": ["contains", "leaf", "same"],
+    },
     "Functions that you may bring": {
         "task.task.Rule": [],
         "task.task.Move": [],
-        "task.task.LabelLogProb": [],
         "networks.make_encoders.Encoder": [],
         "learner.Watch": [],
     },
@@ -40,7 +50,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "Prediction": [],
     },
     "Settings": {"Settings": ["override"], "task.settings.Hardware": []},
-    "Keeping a cache": {"rules.rows.Cache": ["of", "save"], "rules.rows.read_rows": []},
+    "Keeping a cache": {"rules.make_cache.make_cache": [], "rules.rows.Cache": ["save"]},
     "Errors": {"SoftPNetError": [], "InputError": [], "TaskError": [], "TrainingError": []},
 }
 """What the page shows, by the name that it is imported by, after `softpnet.`; and the methods of it."""

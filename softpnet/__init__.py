@@ -20,11 +20,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
     from softpnet.checks.check_task import check_task
+    from softpnet.data.rows import read_rows
     from softpnet.errors import InputError, SoftPNetError, TaskError, TrainingError
     from softpnet.learner import Learner
     from softpnet.networks.reader import Prediction
     from softpnet.rules.machine import Machine
-    from softpnet.rules.rows import read_rows
+    from softpnet.rules.solvers.answer_sets import AnswerSets
+    from softpnet.rules.solvers.constraints import ConstraintModel
+    from softpnet.rules.solvers.dimacs import Dimacs
     from softpnet.task.concepts import ConceptSpace, Group
     from softpnet.task.data import Anchors, Data, Examples
     from softpnet.task.rows import Rows
@@ -37,7 +40,10 @@ _HOME = {
     "Task": "task.task",
     "Rows": "task.rows",
     "Machine": "rules.machine",
-    "read_rows": "rules.rows",
+    "ConstraintModel": "rules.solvers.constraints",
+    "Dimacs": "rules.solvers.dimacs",
+    "AnswerSets": "rules.solvers.answer_sets",
+    "read_rows": "data.rows",
     "Corruption": "task.task",
     "Anchors": "task.data",
     "Examples": "task.data",
@@ -54,9 +60,12 @@ _HOME = {
 
 __all__ = [
     "Anchors",
+    "AnswerSets",
     "ConceptSpace",
+    "ConstraintModel",
     "Corruption",
     "Data",
+    "Dimacs",
     "Examples",
     "Group",
     "InputError",

@@ -1,6 +1,7 @@
 """Shared by all tests: one thread, so that timings and bits do not depend on the machine's load."""
 
 import contextlib
+import dataclasses
 import fcntl
 import io
 import os
@@ -15,6 +16,7 @@ import torch
 
 from softpnet.cli.main import main
 from softpnet.experiments.reproduce import Processes
+from softpnet.rules.compile import Compilation
 from softpnet.storage import digest
 from softpnet.training.folder import RunFolder
 
@@ -52,6 +54,18 @@ def processes_can_talk():
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def uncompiled():
+    """A copy of a task whose rule counts as one that cannot be compiled, however small it is."""
+
+    def copy(task):
+        made = dataclasses.replace(task)
+        made.memo["compilation"] = Compilation(None, "not compiled", "it is too large, says the test", 0.0)
+        return made
+
+    return copy
 
 
 @pytest.fixture

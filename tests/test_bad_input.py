@@ -24,10 +24,12 @@ from softpnet import (
     tasks,
 )
 from softpnet import targets as sources
+from softpnet.data.rows import read_rows
+from softpnet.rules import compile as compiling
 from softpnet.rules.make_cache import make_cache
-from softpnet.rules.rows import read_rows
 
 QUICK = {"epochs": 1, "warmup_steps": 1, "episodes": 2, "copies": 1, "batch_size": 8}
+CACHE = {"targets": "cache"}
 NO_LABELS = torch.zeros(0, dtype=torch.int64)
 
 
@@ -284,7 +286,7 @@ def test_label_vectors_for_a_rule_that_gives_numbers_are_refused_where_nothing_i
 
 
 def rows_of(*args, **kwargs):
-    return adding(rows=lambda generator: Rows(*args, **kwargs))
+    return adding(rows=lambda generator: Rows(*args, **kwargs), settings=CACHE)
 
 
 def test_rows_whose_stored_label_is_not_the_rule_s_are_refused():
@@ -300,8 +302,9 @@ def test_rows_whose_stored_label_is_not_the_rule_s_are_refused():
     )
 
 
-@pytest.mark.parametrize("candidates", ["cache", "auto"])
-def test_a_cache_file_written_under_another_rule_is_refused(tmp_path, candidates):
+@pytest.mark.parametrize("candidates", ["cache", "exact"])
+def test_a_cache_file_written_under_another_rule_is_refused(tmp_path, candidates, monkeypatch):
+    monkeypatch.setattr(compiling, "TABLE", 0)  # the rule is then compiled from its rows
     multiplying = adding(rule=lambda c: c[..., 0] * c[..., 1])
     make_cache(multiplying, torch.Generator().manual_seed(0)).save(tmp_path / "rows.safetensors")
     stored = read_rows(tmp_path / "rows.safetensors")
@@ -358,7 +361,7 @@ def test_rows_of_the_wrong_shape_are_refused(rows):
     ],
 )
 def test_rows_of_the_wrong_type_are_refused(rows, parts):
-    assert_refused(*parts, error=TaskError, task=adding(rows=lambda generator: rows))
+    assert_refused(*parts, error=TaskError, task=adding(rows=lambda generator: rows, settings=CACHE))
 
 
 def test_rows_and_labels_of_any_whole_type_are_read():
@@ -389,26 +392,29 @@ def test_a_missing_cache_file_is_refused(tmp_path):
         read_rows(tmp_path / "none.safetensors")
 
 
-def test_a_space_too_large_to_enumerate_without_rows_says_to_use_kbest():
+def test_a_space_too_large_to_enumerate_without_rows_or_a_compiled_rule_says_to_use_kbest(uncompiled):
     space = ConceptSpace(slots=13, values=3)
     assert_refused(
         "1,594,323 assignments",
         "too many",
         "1,000,000",
+        "none can be drawn, since its rule is not compiled",
         "rows=...",
         "targets='kbest'",
         error=TaskError,
-        task=adding(space=space, rule=lambda c: c.sum(-1)),
+        task=uncompiled(adding(space=space, rule=lambda c: c.sum(-1))),
         inputs=picture(CONCEPTS[:, :1].expand(-1, 13)),
         labels=13 * CONCEPTS[:, 0],
         targets="cache",
     )
 
 
-def test_kbest_needs_no_rows_where_the_space_is_too_large():
+@pytest.mark.parametrize("candidates", ["kbest", "cache"])
+def test_a_compiled_rule_needs_no_rows_where_the_space_is_too_large(candidates):
     task = adding(space=ConceptSpace(slots=13, values=3), rule=lambda c: c.sum(-1))
-    model = Learner(task, encoder=Small, targets="kbest", kbest_pool=8, **QUICK)
-    assert model.fit(picture(CONCEPTS[:, :1].expand(-1, 13)), 13 * CONCEPTS[:, 0], ANCHORS).history[0]["found"] >= 0
+    model = Learner(task, encoder=Small, targets=candidates, kbest_pool=8, cache_rows=50, **QUICK)
+    first = model.fit(picture(CONCEPTS[:, :1].expand(-1, 13)), 13 * CONCEPTS[:, 0], ANCHORS).history[0]
+    assert first["found"] == 1 if candidates == "kbest" else first["distinct"] >= 1
 
 
 # Anchors
@@ -669,7 +675,7 @@ def test_a_count_that_is_no_whole_number_is_refused(value):
 
 
 def test_unknown_candidates_and_targets_list_the_valid_ones():
-    assert_refused("unknown target source 'solver'", "auto, cache, kbest", ".py file", targets="solver")
+    assert_refused("unknown target source 'oracle'", "auto, cache, exact, kbest", ".py file", targets="oracle")
     assert_refused("setting target is 'hard'", "expected one of soft, best", target="hard")
 
 
@@ -884,14 +890,21 @@ def test_a_loss_that_diverges_while_warming_up_names_the_warm_up_step():
         model.fit(IMAGES, LABELS, ANCHORS)
 
 
-def test_an_impossible_label_in_a_space_too_large_to_list_is_refused_by_the_cache_and_warned_of_by_k_best():
-    """k-best cannot prove that no assignment has a label, and a rare one may still be found."""
+@pytest.mark.parametrize("candidates", ["kbest", "auto", "exact", "cache"])
+def test_an_impossible_label_in_a_space_too_large_to_list_is_refused(candidates):
     task = tasks.load("kand_logic", {"cached": 100})
-    for candidates, expected in (("kbest", "warns"), ("auto", "warns"), ("cache", "raises")):
-        source = sources.make(task, Settings(targets=candidates), torch.Generator().manual_seed(0))
-        says = r"label 7 .*\(example ids 1, 2\).*add rows"
-        with pytest.warns(UserWarning, match=says) if expected == "warns" else pytest.raises(InputError, match=says):
-            source.start(torch.tensor([1, 7, 7]))
+    source = sources.make(task, Settings(targets=candidates), torch.Generator().manual_seed(0))
+    with pytest.raises(InputError, match=r"label 7 \(example ids 1, 2\) has an empty feasible set in task 'kand_logic'"):
+        source.start(torch.tensor([1, 7, 7]))
+
+
+@pytest.mark.parametrize("candidates", ["kbest", "auto"])
+def test_where_nothing_is_compiled_an_impossible_label_is_warned_of(candidates, uncompiled):
+    """Nothing proves then that no assignment has it, and a rare one may still be found."""
+    task = uncompiled(tasks.load("kand_logic"))
+    source = sources.make(task, Settings(targets=candidates), torch.Generator().manual_seed(0))
+    with pytest.warns(UserWarning, match=r"label 7 \(example ids 1, 2\) was given by none .*write the rule as a Machine"):
+        source.start(torch.tensor([1, 7, 7]))
 
 
 def test_an_unavailable_device_is_named():
@@ -902,6 +915,6 @@ def test_an_unavailable_device_is_named():
 
 def test_corruption_with_label_vectors_is_refused():
     corrupt = Corruption(label=0, source=1, apply=lambda rows, generator: rows)
-    task = Task(ConceptSpace(slots=2, values=3), lambda c: c, corrupt=corrupt)
+    task = Task(ConceptSpace(slots=2, values=3), lambda c: c, corrupt=corrupt, settings=CACHE)
     with pytest.raises(TaskError, match="corruption is for integer labels only"):
         Learner(task, encoder=Small, **QUICK).fit(IMAGES, CONCEPTS, ANCHORS)

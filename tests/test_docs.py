@@ -16,7 +16,7 @@ from softpnet.cli.main import COMMANDS, option_names
 from softpnet.cli.table import chosen_rows, show
 from softpnet.experiments.rows import SEEDS
 from softpnet.methods.base import Batch, Clock
-from softpnet.rules.likelihood import label_log_prob
+from softpnet.rules.compile import compilation
 from softpnet.targets.cache import WorkingSets
 from softpnet.targets.source import Query
 from softpnet.task.settings import Settings
@@ -52,11 +52,16 @@ def test_the_page_runs(page):
     assert scores["concept_accuracy"] > 0.95
     assert namespace["space"].sizes == (3, 3, 2, 2)
     assert {result.outcome for result in namespace["report"]} == {"passed", "not applicable"}
-    log_p = torch.randn(6, 2, 3, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
-    labels = torch.tensor([0, 1] * 3)
-    summed = label_log_prob(namespace["model"].task, labels, torch.Generator())(log_p, labels)
     assert namespace["task"](values=4).space.size == 16 and namespace["task"]().space.size == 9  # the last block's
-    torch.testing.assert_close(namespace["bars"].label_log_prob(log_p, labels), summed)
+
+
+def test_the_page_of_rules_runs_and_counts_what_it_says():
+    namespace: dict[str, Any] = {}
+    for block in python_blocks("docs/rules.md"):
+        exec(block, namespace)
+    assert namespace["rule"].count(namespace["labels"]) == [4, 1]
+    by_digits = compilation(namespace["by_digits"]).rule
+    assert by_digits.count(torch.tensor([[0, 0, 3], [1, 9, 8]])) == [4, 1]
 
 
 def test_images_from_files_are_those_of_the_page(tmp_path, monkeypatch):

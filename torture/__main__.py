@@ -17,10 +17,10 @@ from rich.table import Table
 
 from softpnet.report.pages import write_into
 from softpnet.training.environment import versions
-from torture import damage, hostile, random_tasks, stops, writers
+from torture import damage, hostile, random_rules, random_tasks, stops, writers
 from torture.subject import Result
 
-Part = Literal["kills", "terms", "damage", "full-disk", "hostile", "two-writers", "random-tasks"]
+Part = Literal["kills", "terms", "damage", "full-disk", "hostile", "two-writers", "random-tasks", "random-rules"]
 PARTS: dict[str, Callable[[], Result]] = {
     "kills": stops.kills,
     "terms": stops.terms,
@@ -29,6 +29,7 @@ PARTS: dict[str, Callable[[], Result]] = {
     "hostile": hostile.files,
     "two-writers": writers.two,
     "random-tasks": random_tasks.tasks,
+    "random-rules": random_rules.rules,
 }
 HEAD = ("test", "must show", "kept", "notes")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
+from softpnet.data.rows import read_rows
 from softpnet.errors import SoftPNetError
 from softpnet.learner import Learner
 from softpnet.rules.make_cache import make_cache
-from softpnet.rules.rows import read_rows
 from torture import tiny
 from torture.subject import Result
 

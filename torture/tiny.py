@@ -22,7 +22,7 @@ def _sum(c: Tensor) -> Tensor:
     return c.sum(-1)
 
 
-TASK = Task(ConceptSpace(slots=2, values=3), _sum, name="tiny", encoder=encoder)
+TASK = Task(ConceptSpace(slots=2, values=3), _sum, name="tiny", encoder=encoder, settings={"targets": "cache"})
 
 
 def data() -> Data:

@@ -1,4 +1,4 @@
-"""`softpnet table [table1|table2|short|all|ROW...]`"""
+"""`softpnet table [table1|table2|short|examples|all|ROW...]`"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ResultTable:
     """Print the records: mean, deviation and lowest seed, beside the paper's figures, and methods compared in pairs."""
 
     what: tyro.conf.Positional[tuple[str, ...]] = ()
-    """table1 (methods), table2 (ablations), short (the README's), all, or names of rows; all unless given."""
+    """table1 (methods), table2 (ablations), short (the README's), examples, all, or names of rows; all unless given."""
     seeds: int = 10
     """How many of the ten seeds 0, 128, ..., 1152."""
     records: Path = Path("results")
@@ -49,12 +49,13 @@ def chosen_rows(what: Sequence[str], beside: Sequence[str] = ()) -> list[Row]:
     """The rows of these tables and names; `beside` are words that are fine but stand for no row."""
     from softpnet.experiments.rows import ROWS, TABLES
 
-    groups = {"all": ROWS, **TABLES, **{row.name: (row,) for row in ROWS}}
+    every = {row.name: row for rows in (ROWS, *TABLES.values()) for row in rows}
+    groups = {"all": ROWS, **TABLES, **{name: (row,) for name, row in every.items()}}
     for name in what:
         if name not in groups and name not in beside:
             raise InputError(f"unknown row {name!r}; there are {', '.join([*beside, *groups])}")
     wanted = {row.name for name in what or ("all",) for row in groups.get(name, ())}
-    return [row for row in ROWS if row.name in wanted]
+    return [row for name, row in every.items() if name in wanted]
 
 
 def chosen_seeds(count: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""`python -m softpnet.experiments.migrate FOLDER`: records of older versions become today's; no value changes.
+"""`python -m softpnet.experiments.migrate FOLDER`: records of older versions become today's; no number changes.
 
 Once a record was a file of its own, FOLDER/ROW-seedS.json, and some names were others. All are read and checked before
 anything is written, and nothing is removed before all is written: the command may be stopped, and run again.
@@ -36,6 +36,8 @@ SETTINGS = {
 ENTRIES = {"image_shape": "input_shape"}
 EPOCH = {"weight": "rule_weight"}
 """Names of settings, of a record's entries and of an epoch's: once, and today."""
+ONCE_AUTO, KBEST = "auto", "kbest"
+"""Before there was a setting cache_rows, targets "auto" were the K best feasible assignments: today's "kbest"."""
 FLAGS = {f"--{old.replace('_', '-')}": f"--{new.replace('_', '-')}" for old, new in SETTINGS.items()}
 
 
@@ -81,8 +83,12 @@ def _today(path: Path, record: Any) -> Mapping[str, Any]:
     unknown = [name for name in settings if name not in valid]
     if unknown:
         raise InputError(f"{path} has the unknown setting {unknown[0]!r}; there are {', '.join(valid)}")
+    words = [FLAGS.get(word, word) for word in shlex.split(record["command"])]
+    if "cache_rows" not in settings and settings.get("targets") == ONCE_AUTO:
+        settings["targets"] = KBEST
+        words = [KBEST if before == "--targets" else word for before, word in zip(["", *words], words, strict=False)]
     changed = {
-        "command": shlex.join(FLAGS.get(word, word) for word in shlex.split(record["command"])),
+        "command": shlex.join(words),
         "settings": settings,
         "curve": [_renamed(path, epoch, EPOCH) for epoch in record["curve"]],
     }
@@ -98,7 +104,7 @@ def _renamed(path: Path, entries: dict[str, Any], names: Mapping[str, str]) -> d
 
 
 def main(folder: tyro.conf.Positional[Path]) -> None:
-    """Make today's records of older ones; no value changes.
+    """Make today's records of older ones; no number changes.
 
     Args:
         folder: The records, such as `results` or `comparisons`.

@@ -64,8 +64,8 @@ EVENODD = (
 )
 SUDOKU = (
     Row("sudoku", "Sudoku, Soft-PNet", "visual_sudoku", paper=OURS),
-    Row("sudoku-auto", "Sudoku, Soft-PNet, listed or k-best", "visual_sudoku", settings=KBEST),
-    Row("sudoku-auto-views", "Sudoku, Soft-PNet, listed or k-best, views", "visual_sudoku", settings=KBEST | VIEWS),
+    Row("sudoku-auto", "Sudoku, Soft-PNet, k-best", "visual_sudoku", settings=KBEST),
+    Row("sudoku-auto-views", "Sudoku, Soft-PNet, k-best, views", "visual_sudoku", settings=KBEST | VIEWS),
     Row("sudoku-valid", f"Sudoku, Soft-PNet, {VALID}", "visual_sudoku", options=VALID_ONLY, paper=OURS),
     Row("sudoku-softg", "Sudoku, SoftG", "visual_sudoku", "softg", paper="softg"),
     Row("sudoku-softg-tuned", "Sudoku, SoftG, tuned", "visual_sudoku", "softg", settings=TUNED, paper="softg"),
@@ -82,6 +82,7 @@ SUDOKU = (
 )
 KAND = (
     Row("kand-kbest", "Kand-Logic, Soft-PNet, k-best", "kand_logic", settings=KBEST),
+    Row("kand-exact", "Kand-Logic, Soft-PNet, exact", "kand_logic", settings={"targets": "exact"}),
     Row("kand-cache", "Kand-Logic, Soft-PNet, 200,000-row cache", "kand_logic", paper=OURS),
     Row("kand-softg", "Kand-Logic, SoftG", "kand_logic", "softg"),
     Row("kand-softg-k", "Kand-Logic, SoftG-K", "kand_logic", "softg_k"),
@@ -105,6 +106,26 @@ ABLATIONS = (
     _ablation("no-population", "B: no population"),
     _ablation("no-projection", "C: no projection"),
 )
+
+
+def _example(name: str, title: str, file: str = "", **options: str) -> Row:
+    """A row of a file in examples/, run from the repository's folder; its settings are in that file."""
+    return Row(name, title, f"examples/{file or name}.py", options=options, folder="examples")
+
+
+EXAMPLES = (
+    _example("addition-2", "Addition, 2 digits", "addition", digits="2"),
+    _example("addition-4", "Addition, 4 digits", "addition", digits="4"),
+    _example("addition-15", "Addition, 15 digits", "addition", digits="15"),
+    _example("addition-100", "Addition, 100 digits", "addition", digits="100"),
+    _example("non_decreasing", "Non-decreasing sequence of six digits"),
+    _example("product", "Product of two digits"),
+    _example("parity_xor", "XOR of two parities"),
+    _example("formula", "Handwritten formula"),
+    _example("sudoku9", "9x9 Sudoku, solver targets"),
+    _example("latin_square", "Latin square, answer-set rule"),
+    _example("traffic_scene", "Traffic scene"),
+)
 ROWS = EVENODD + SUDOKU + KAND + ABLATIONS
 SHORT = set(
     """
@@ -119,5 +140,6 @@ TABLES = {
     "table1": EVENODD + SUDOKU + KAND,
     "table2": (SUDOKU[0], SUDOKU[-1], *ABLATIONS),
     "short": tuple(row for row in ROWS if row.name in SHORT),
+    "examples": EXAMPLES,
 }
-"""The paper's two tables, and the rows that a first look needs, by name."""
+"""The paper's two tables, the rows that a first look needs, and the examples, by name."""

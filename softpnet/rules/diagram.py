@@ -66,7 +66,7 @@ class CompiledRule(ABC):
         if gamma == 0:
             rows, exists = self.best(log_p, labels, 1)
             return torch.nn.functional.one_hot(rows[:, 0], log_p.shape[2]).to(log_p) * exists[:, :, None]
-        return sweeps.posterior(self.layers(labels.to(log_p.device)), log_p.double() / gamma)[1].to(log_p.dtype)
+        return sweeps.posterior(self.layers(labels.to(log_p.device)), log_p, gamma)[1].to(log_p.dtype)
 
     @torch.no_grad()
     def best(self, log_p: Tensor, labels: Tensor, count: int) -> tuple[Tensor, Tensor]:

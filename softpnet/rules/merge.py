@@ -24,10 +24,10 @@ SIFTED_NODES, SIFTED_CONCEPTS = 2_000, 40
 class TooManyNodes(NotCompiled):
     """A diagram that outgrows its budget."""
 
-    def __init__(self, widths: Sequence[int], budget: int = BUDGET) -> None:
+    def __init__(self, widths: Sequence[int]) -> None:
         shown = " ".join(f"{width:,}" for width in widths)
         super().__init__(
-            f"the rule has more than {budget:,} nodes (nodes per layer so far: {shown}); try another order of the "
+            f"the rule has more than {BUDGET:,} nodes (nodes per layer so far: {shown}); try another order of the "
             "concepts, a Machine with fewer states, or targets='kbest' or 'solver'"
         )
 
@@ -121,9 +121,10 @@ def from_rows(space: ConceptSpace, rows: Tensor, labels: Tensor, order: Sequence
     return diagram
 
 
-def check_budget(widths: Sequence[int], budget: int = BUDGET) -> None:
-    if sum(widths) > budget:
-        raise TooManyNodes(widths, budget)
+def check_budget(widths: Sequence[int]) -> None:
+    """Raise where these layers have too many nodes together."""
+    if sum(widths) > BUDGET:
+        raise TooManyNodes(widths)
 
 
 def sifted(diagram: Diagram) -> Diagram:

@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 
 from softpnet.rules.diagram import Diagram, NotCompiled
 from softpnet.rules.labels import find_labels
-from softpnet.rules.merge import BUDGET, TooManyNodes, merged_diagram
+from softpnet.rules.merge import check_budget, merged_diagram
 from softpnet.task.concepts import ConceptSpace
 
 ENDINGS = 256
@@ -71,8 +71,7 @@ def _grown(space: ConceptSpace, rule: Rule, order: Sequence[int], endings: Tenso
         node, one_of = _told_apart(rule, longer, _distinct_endings(space, endings, order[at + 1 :]))
         edges.append(node.view(-1, size))
         begun = longer[one_of]
-        if sum(map(len, edges)) > BUDGET:
-            raise TooManyNodes([len(layer) for layer in edges])
+        check_budget([len(layer) for layer in edges])
     return merged_diagram(space, order, edges, rule(begun))
 
 

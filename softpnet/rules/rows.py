@@ -113,7 +113,7 @@ class Cache:
         write_whole(_sum_file(path), f"{digest(data)}  {path.name}\n".encode())
 
 
-def read_rows(path: Path) -> Rows:
+def stored_rows(path: Path, other: int = -1) -> Rows:
     """Rows written by `Cache.save` or by anyone; a Cache made of them verifies every one by the rule."""
     try:
         data = read_plain(path)
@@ -126,7 +126,7 @@ def read_rows(path: Path) -> Rows:
     lacking = [name for name in ("rows", "complete", "labels") if name not in stored]
     if lacking:
         raise InputError(f"{path} is not a cache file: it has no {lacking[0]}; expected rows, labels, complete")
-    return Rows(stored["rows"], stored["complete"], stored["labels"])
+    return Rows(stored["rows"], stored["complete"], stored["labels"], other)
 
 
 def _sum_file(path: Path) -> Path:

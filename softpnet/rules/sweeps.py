@@ -6,7 +6,8 @@ the value NOTHING in place of -inf, since the difference of two -inf is NaN.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,23 +29,23 @@ class Layers(NamedTuple):
     accepted: Tensor  # [W, B]: which nodes after the last layer have the example's label
 
 
-def posterior(layers: Layers, log_p: Tensor) -> tuple[Tensor, Tensor]:
+def posterior(layers: Layers, log_p: Tensor, gamma: float = 1.0) -> tuple[Tensor, Tensor]:
     """log P(y|x) `[B]`, and the marginals of p(c|x, y) over all of S(y) `[B, k, h]`; log p is `[B, k, h]`.
 
-    An example whose label has no probability has -inf, and marginals of zero.
+    p(c|x) is taken to the power of 1 / gamma. An example whose label has no probability has -inf, and marginals of
+    zero.
     """
-    log_p, peak = _prepared(log_p)
-    values = _values(layers, log_p, torch.logsumexp)
-    total = values[-1][0]  # [B]
-    possible = total > LEAST / 10
-    marginals = torch.zeros_like(log_p)
-    passing = possible.to(log_p)[None]  # [W, B], the probability that the assignment passes each node
-    for concept, edges in zip(layers.order, layers.edges, strict=True):
-        here, after = values.pop(), values[-1]
+    log_p, peak = _prepared(log_p, gamma)
+    marginals, total, passing = torch.zeros_like(log_p), peak[:, 0], peak.T
+    for layer, (concept, edges, here, after) in enumerate(_passes(layers, log_p, _log_sum)):
+        if layer == 0:
+            total = here[0]  # [B]
+            passing = torch.zeros_like(here)  # [W, B], the probability that the assignment passes each node
+            passing[0] = total > LEAST / 10
         flow = _along(edges, after, log_p[:, concept]).sub_(here[:, None]).exp_().mul_(passing[:, None])  # [W, h_i, B]
         marginals[:, concept, : edges.shape[1]] = flow.sum(0).T
         passing = _arriving(edges, flow, len(after))
-    return torch.where(possible, total + peak.sum(1), -torch.inf), marginals
+    return torch.where(total > LEAST / 10, total + peak.sum(1), -torch.inf), marginals
 
 
 def best(layers: Layers, log_p: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -54,20 +55,18 @@ def best(layers: Layers, log_p: Tensor, count: int) -> tuple[Tensor, Tensor]:
     of them loses none of the best.
     """
     log_p, _ = _prepared(log_p)
-    values = _values(layers, log_p, torch.amax)
-    bound = values[-1].T  # [B, 1], the best that a kept prefix can become
-    node, score = torch.zeros_like(bound, dtype=torch.int64), torch.zeros_like(bound)  # [B, K] of each kept prefix
+    bound = score = log_p.new_zeros(len(log_p), 1)  # [B, K] of each kept prefix: the best it can become, and it alone
+    node = torch.zeros_like(bound, dtype=torch.int64)
     chosen = []
-    for concept, edges in zip(layers.order, layers.edges, strict=True):
-        values.pop()
+    for concept, edges, _, after in _passes(layers, log_p, torch.amax):
         size = edges.shape[1]
         child = _children(edges, node)  # [B, K, h_i]
         longer = (score[:, :, None] + log_p[:, None, concept, :size]).flatten(1)  # [B, K * h_i]
-        possible = longer + values[-1].T.gather(1, child.flatten(1))
+        possible = longer + after.T.gather(1, child.flatten(1))
         bound, place = possible.topk(min(count, possible.shape[1]), dim=1)
         node, score = child.flatten(1).gather(1, place), longer.gather(1, place)
         chosen.append((concept, size, place))
-    rows = log_p.new_zeros(*bound.shape, log_p.shape[1], dtype=torch.int64)
+    rows = torch.zeros(*bound.shape, log_p.shape[1], dtype=torch.int64, device=log_p.device)
     at = torch.arange(bound.shape[1], device=log_p.device).expand(bound.shape)
     for concept, size, place in reversed(chosen):
         here = place.gather(1, at)  # parent * h_i + value
@@ -81,13 +80,11 @@ def sample(layers: Layers, log_p: Tensor, which: Tensor, generator: Generator) -
     Every example must have an assignment with its label.
     """
     log_p, _ = _prepared(log_p)
-    values = _values(layers, log_p, torch.logsumexp)
     node = torch.zeros_like(which)
     rows = torch.zeros(len(which), log_p.shape[1], dtype=torch.int64, device=log_p.device)
-    for concept, edges in zip(layers.order, layers.edges, strict=True):
-        values.pop()
+    for concept, edges, _, after in _passes(layers, log_p, _log_sum):
         child = edges[node] if edges.dim() == 2 else edges[node, :, which]  # [M, h_i]
-        weight = (values[-1][child, which[:, None]] + log_p[which, concept, : edges.shape[1]]).softmax(-1)
+        weight = (after[child, which[:, None]] + log_p[which, concept, : edges.shape[1]]).softmax(-1)
         value = torch.multinomial(weight, 1, generator=generator).squeeze(1)
         rows[:, concept] = value
         node = child.gather(1, value[:, None]).squeeze(1)
@@ -115,19 +112,52 @@ def reachable(layers: Layers) -> Tensor:
     return values[0]
 
 
-def _prepared(log_p: Tensor) -> tuple[Tensor, Tensor]:
-    """log p in double precision, each concept's largest taken off `[B, k]`: then small differences are not lost."""
-    wide = log_p if log_p.device.type == "mps" else log_p.double()
+def _prepared(log_p: Tensor, gamma: float = 1.0) -> tuple[Tensor, Tensor]:
+    """log p over gamma in double precision, each concept's largest taken off `[B, k]`: then small differences are not
+    lost."""
+    wide = log_p.to(log_p.dtype if log_p.device.type == "mps" else torch.float64, copy=True).div_(gamma)
     peak = wide.amax(-1).clamp_min(LEAST)
-    return (wide - peak[..., None]).clamp_min(LEAST), peak
+    return wide.sub_(peak[..., None]).clamp_min_(LEAST), peak
 
 
-def _values(layers: Layers, log_p: Tensor, gather: Callable[[Tensor, int], Tensor]) -> list[Tensor]:
-    """Per layer `[W, B]`, last layer first: what each node's edges add up to, or the best of them."""
-    values = [torch.zeros_like(layers.accepted, dtype=log_p.dtype).masked_fill_(~layers.accepted, NOTHING)]
-    for concept, edges in zip(reversed(layers.order), reversed(layers.edges), strict=True):
-        values.append(gather(_along(edges, values[-1], log_p[:, concept]), 1))
-    return values
+def _passes(
+    layers: Layers, log_p: Tensor, together: Callable[[Tensor, int], Tensor]
+) -> Iterator[tuple[int, Tensor, Tensor, Tensor]]:
+    """First backwards: what each node's edges are together. Then forwards, per layer: its concept, its edges, the
+    values of its nodes `[W, B]` and of the next layer's.
+
+    Many layers are cut into pieces. Only the values between two pieces are kept, and those inside come anew: then
+    memory is a few times that of the largest layer.
+    """
+    k = len(layers.edges)
+    largest = max(edges.shape[0] * edges.shape[1] for edges in layers.edges)
+    length = k if sum(map(len, layers.edges)) <= 2 * largest else math.isqrt(k - 1) + 1
+    pieces = [range(begin, min(begin + length, k)) for begin in range(0, k, length)]
+
+    def values(piece: range, after: Tensor) -> list[Tensor]:
+        """Of the piece's layers, last first, behind those that follow it."""
+        found = [after]
+        for i in reversed(piece):
+            found.append(together(_along(layers.edges[i], found[-1], log_p[:, layers.order[i]]), 1))
+        return found
+
+    after = torch.zeros_like(layers.accepted, dtype=log_p.dtype).masked_fill_(~layers.accepted, NOTHING)
+    behind: list[Tensor] = []
+    for piece in reversed(pieces[1:]):
+        behind.append(after)
+        after = values(piece, after)[-1]
+    for piece in pieces:
+        known = values(piece, after)
+        for i in piece:
+            here = known.pop()
+            yield layers.order[i], layers.edges[i], here, known[-1]
+        after = behind.pop() if behind else after
+
+
+def _log_sum(along: Tensor, dim: int) -> Tensor:
+    """logsumexp in place: half the memory."""
+    peak = along.amax(dim)
+    return along.sub_(peak.unsqueeze(dim)).exp_().sum(dim).log_().add_(peak)
 
 
 def _along(edges: Tensor, after: Tensor, log_p: Tensor) -> Tensor:

@@ -61,8 +61,8 @@ class Task:
     background: float = 0.0
     settings: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] | None = None
+    # what is worked out once for all, by name: the compiled rule
     memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What is worked out once for all, by name: the compiled rule."""
 
     def __post_init__(self) -> None:
         check_name("a task", self.name)

@@ -10,7 +10,8 @@ from torch import nn
 import softpnet as sp
 from softpnet import learner
 from softpnet.checks import moves, rows, shortcuts
-from softpnet.rules import labels
+from softpnet.rules import compile as compiling
+from softpnet.rules import labels, probe
 from softpnet.training.processes import launched
 from softpnet.training.streams import Streams
 
@@ -51,7 +52,7 @@ def data(space, rule, concepts=True, highest=3, anchors=3, change=lambda labels:
     return make
 
 
-def task(space=SMALL, rule=add, encoder=tiny, rows=None, complete=(), label_log_prob=None, corrupt=None, **given):
+def task(space=SMALL, rule=add, encoder=tiny, rows=None, complete=(), corrupt=None, **given):
     made = None if rows is None else lambda generator: sp.Rows(rows, torch.tensor(complete, dtype=torch.int64))
     return sp.Task(
         space,
@@ -60,9 +61,18 @@ def task(space=SMALL, rule=add, encoder=tiny, rows=None, complete=(), label_log_
         data=data(space, rule, **given),
         encoder=encoder,
         settings=QUICK,
-        label_log_prob=label_log_prob,
         corrupt=corrupt,
     )
+
+
+def at_most_two_of(states):
+    return states.clamp_max(2)
+
+
+def scattered(c):
+    """No two beginnings agree on all endings: too many nodes for any diagram."""
+    key = (c * 3 ** torch.arange(13)).sum(-1)
+    return key * 2_654_435_761 // 2**16 % 2
 
 
 def vector(c):
@@ -81,7 +91,11 @@ TASKS = {
     "small, an anchor too few": task(anchors=2),
     "small, the method's own encoder": task(encoder=None),
     "large": task(LARGE),
-    "large, sum of its own": task(LARGE, label_log_prob=lambda log_p, labels: log_p.exp().sum((1, 2)).log()),
+    "large, a machine": task(LARGE, sp.Machine(0, lambda states, concept, values: states + values, at_most_two_of)),
+    "large, not compiled": task(LARGE, scattered),
+    "large, not compiled, an impossible label": task(
+        LARGE, scattered, concepts=False, change=lambda labels: labels + 9
+    ),
     "large, few rows": task(LARGE, rows=FEW, highest=1),
     "large, few rows, labels without": task(LARGE, rows=FEW),
     "large, complete rows": task(LARGE, at_most_two, rows=FEW, complete=(0, 1), highest=1),
@@ -98,6 +112,7 @@ def little_work(monkeypatch):
     for module, name, value in [
         (moves, "PROPOSALS", 2_000), (moves, "LINKING", 2_000), (moves, "ROWS", 20), (rows, "TRIED", 200),
         (shortcuts, "ROWS", 20), (shortcuts, "PAIRS", 3), (labels, "SAMPLED", 1_000),
+        (compiling, "TABLE", 1_000), (rows, "TABLE", 1_000), (probe, "CHECKS", 10_000), (probe, "QUESTIONS", 100_000),
     ]:  # fmt: skip
         monkeypatch.setattr(module, name, value)
 
@@ -140,7 +155,7 @@ def messages(report):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("which", TASKS)
 def test_check_fails_exactly_where_training_is_refused(which, method):
-    for settings in ({}, {"targets": "kbest"}, {"targets": "auto"}):
+    for settings in ({}, {"targets": "kbest"}, {"targets": "cache"}, {"targets": "exact"}):
         assert_agreement(TASKS[which], method, settings)
 
 

@@ -10,7 +10,9 @@ from torch import nn
 
 import softpnet as sp
 from softpnet import tasks
+from softpnet.checks import rows as rows_of_a_task
 from softpnet.checks.check_task import CHECKS
+from softpnet.rules import compile as compiling
 
 SPACE = sp.ConceptSpace(slots=2, values=3)
 EVERY = SPACE.all()
@@ -83,8 +85,9 @@ GOOD = sp.Task(
 )
 
 
-def check(**changes):
-    return sp.check_task(dataclasses.replace(GOOD, **changes))
+def check(targets="cache", **changes):
+    """With the source of targets that uses every part of a task, unless another one is named."""
+    return sp.check_task(dataclasses.replace(GOOD, **changes), targets=targets)
 
 
 def failed(report):
@@ -140,7 +143,7 @@ KBEST = dict(targets="kbest")
     ],
 )
 def test_values_that_only_anchors_tell_apart_are_named(space, rule, said):
-    found = sp.check_task(sp.Task(space, rule))["shortcuts"]
+    found = sp.check_task(sp.Task(space, rule), targets="cache")["shortcuts"]
     assert re.search(said, found.message), found
     assert found.outcome == ("passed" if found.message.startswith("each of") else "warning")
 
@@ -398,7 +401,6 @@ def test_an_error_names_the_line_of_the_user_s_own_code():
             "rule_delay is 3 of 3 epochs: only the anchors",
         ),
         (dict(settings=dict(views=True, views_delay=10)), "idle settings", "views never begin"),
-        (dict(settings=dict(targets="kbest", kbest_pool=5)), "idle settings", "at most kbest_pool = 5"),
         (dict(settings=dict(epochs=4, walk_every=4)), "idle settings", "the walk never takes a step"),
     ],
 )
@@ -406,6 +408,13 @@ def test_what_is_odd_is_a_warning_and_no_failure(changes, name, part):
     report = check(**changes)
     assert report.ok and [r.name for r in report if r.outcome == "warning"] == [name], report
     assert part in report[name].message
+
+
+def test_a_pool_smaller_than_the_working_set_is_warned_of_where_it_is_used(uncompiled):
+    small = dict(targets="kbest", kbest_pool=5)
+    found = sp.check_task(uncompiled(sp.Task(SPACE, label)), **small)["idle settings"]
+    assert found.outcome == "warning" and "at most kbest_pool = 5" in found.message
+    assert sp.check_task(sp.Task(SPACE, label), **small)["idle settings"].outcome == "passed"
 
 
 def test_a_slot_that_no_group_reads_and_a_concept_without_a_choice_are_warned_of():
@@ -435,41 +444,59 @@ def test_a_move_that_never_moves_is_warned_of_and_connects_nothing():
 # Tasks that have less, or other things
 
 
-def test_a_space_and_a_rule_are_enough():
-    report = sp.check_task(sp.Task(SPACE, label))
+ROWS = {"rows", "move", "move label", "move symmetric", "move connected"}
+
+
+@pytest.mark.parametrize("settings, unused", [(dict(targets="cache"), set()), ({}, ROWS)], ids=["cache", "default"])
+def test_a_space_and_a_rule_are_enough(settings, unused):
+    report = sp.check_task(sp.Task(SPACE, label), **settings)
     assert report.ok
     without = {r.name for r in report if r.outcome == "not applicable"}
     assert report["data"].outcome == "warning" and "`softpnet train` refuses it" in report["data"].message
     assert without == {
         "data repeatable", "inputs", "labels", "concepts", "anchors", "encoder", "training", "complete",
-        "relabelings", "corruption",
+        "relabelings", "corruption", *unused,
     }  # fmt: skip
 
 
-def test_a_space_too_large_to_list_needs_rows_or_k_best():
-    task = sp.Task(sp.ConceptSpace(slots=13, values=3), lambda c: c.sum(-1))
-    assert "targets='kbest'" in sp.check_task(task)["rows"].message
-    report = sp.check_task(dataclasses.replace(task, settings=dict(targets="kbest")))
+LARGE = sp.ConceptSpace(slots=13, values=3)
+
+
+def test_the_cache_of_a_space_too_large_to_list_needs_rows_or_a_compiled_rule(uncompiled):
+    task = sp.Task(LARGE, lambda c: c.sum(-1).clamp_max(2))
+    refused = sp.check_task(uncompiled(task), targets="cache")
+    assert failed(refused) == ["rows"] and "targets='kbest'" in refused["rows"].message
+    report = sp.check_task(uncompiled(task), targets="kbest")
     assert report.ok and report["rows"].outcome == report["move"].outcome == "not applicable"
+    drawn = sp.check_task(task, targets="cache", cache_rows=100)
+    assert drawn.ok and {drawn[name].outcome for name in ("move label", "move symmetric", "move connected")} == {"passed"}
+    # of sums 0, 1 and more there are 1, 13 and very many
+    assert drawn["rows"].message == "114 distinct rows of 3 labels, each verified by the rule"
 
 
+@pytest.mark.parametrize("counted", [True, False])
 @pytest.mark.parametrize("missing, outcome", [(0, "passed"), (1, "failed")])
-def test_completeness_in_a_space_too_large_to_list_is_held_against_neighbours(missing, outcome):
-    space = sp.ConceptSpace(slots=13, values=3)
+def test_completeness_is_counted_or_in_a_space_too_large_held_against_neighbours(missing, outcome, counted, monkeypatch):
+    if not counted:
+        monkeypatch.setattr(compiling, "TABLE", 1_000)
+        monkeypatch.setattr(rows_of_a_task, "TABLE", 1_000)
     few = torch.cat([torch.zeros(1, 13, dtype=torch.int64), torch.eye(13, dtype=torch.int64)])  # sums 0 and 1
 
     def small(c):
         return c.sum(-1).clamp_max(2)
 
     rows = few[: len(few) - missing]
-    task = sp.Task(space, small, rows=lambda generator: sp.Rows(rows, complete=torch.tensor([0, 1])))
+    task = sp.Task(LARGE, small, rows=lambda generator: sp.Rows(rows, complete=torch.tensor([0, 1])))
     result = sp.check_task(task)["complete"]
     assert result.outcome == outcome, result
-    assert ("too many to list" in result.message) == (outcome == "passed")
+    if outcome == "passed":
+        assert ("as many rows as the rule counts" if counted else "too many to list, but none") in result.message
+    else:
+        assert f"complete for label 1, but {few[-1].tolist()} has it too and is not among them" in result.message
+        assert ("(1 of 13 are missing)" if counted else "that were tried are missing") in result.message
 
 
-def test_a_rare_label_that_k_best_may_not_find_is_a_warning():
-    space = sp.ConceptSpace(slots=13, values=3)
+def test_a_rare_label_that_k_best_may_not_find_is_a_warning_where_nothing_is_compiled(uncompiled):
 
     def rare(streams):
         made = data(streams)
@@ -477,9 +504,10 @@ def test_a_rare_label_that_k_best_may_not_find_is_a_warning():
         train = sp.Examples(inputs, torch.full((20,), 26))
         return made._replace(train=train, tests={"test": train})
 
-    task = sp.Task(space, lambda c: c.sum(-1), data=rare, encoder=encoder, settings=dict(targets="kbest", epochs=1))
-    report = sp.check_task(task)
+    task = sp.Task(LARGE, lambda c: c.sum(-1), data=rare, encoder=encoder, settings=dict(targets="kbest", epochs=1))
+    report = sp.check_task(uncompiled(task))
     assert report.ok and report["training"].outcome == "warning" and "label 26" in report["training"].message
+    assert sp.check_task(task)["training"].outcome == "passed"
 
 
 def test_label_vectors_and_groups_pass_every_check():
@@ -499,9 +527,9 @@ def test_label_vectors_and_groups_pass_every_check():
         }
         return sp.Data(some(20, streams("train")), anchors, {"test": some(10, streams("test"))})
 
-    report = sp.check_task(sp.Task(space, vector, data=grouped, encoder=encoder))
+    report = sp.check_task(sp.Task(space, vector, data=grouped, encoder=encoder), targets="cache")
     assert report.ok and report["move connected"].outcome == report["training"].outcome == "passed", report
-    refused = sp.check_task(sp.Task(space, vector, corrupt=sp.Corruption(0, 1, to_zero)))
+    refused = sp.check_task(sp.Task(space, vector, corrupt=sp.Corruption(0, 1, to_zero)), targets="cache")
     assert failed(refused) == ["rows"] and "corruption is for integer labels only" in refused["rows"].message
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from softpnet import Anchors, ConceptSpace, Group, InputError, Learner, Settings, Task, methods, tasks
+from softpnet import Anchors, ConceptSpace, Group, InputError, Learner, Settings, Task, TaskError, methods, tasks
 from softpnet.methods.base import Batch, Clock
 from softpnet.networks.encoders import lenet
 from softpnet.rules import scoring
@@ -188,6 +188,16 @@ def test_pnet_sl_adds_the_exact_negative_log_likelihood_of_the_label():
     assert info["loss_proto"] > 0 and loss.requires_grad
 
 
+def test_pnet_sl_of_a_rule_that_is_not_compiled_is_refused(uncompiled):
+    with pytest.raises(TaskError, match=r"P\(y\|x\) cannot be summed exactly: the rule of task 'task' is not compiled: "):
+        prepared("pnet_sl", torch.tensor([3]), uncompiled(TASK))
+
+
+def test_pnet_sl_names_a_label_that_no_assignment_has():
+    with pytest.raises(InputError, match=r"label 9 \(example ids 1\) has an empty feasible set"):
+        prepared("pnet_sl", torch.tensor([3, 9]))
+
+
 # Supervised
 
 
@@ -287,7 +297,7 @@ def test_without_scoring_all_candidates_weigh_the_same_whatever_the_network_says
 
 def test_without_scoring_draw_and_walk_stay_uniform_whatever_the_network_says(generator):
     labels = torch.full((4000,), 3)  # 7 assignments, of which one is kept: the best of ten drawn if they were scored
-    method, _, state, batch, streams = prepared("softpnet_no_scoring", labels, working_set=1)
+    method, _, state, batch, streams = prepared("softpnet_no_scoring", labels, targets="cache", working_set=1)
     log_p = skewed(4000, generator)
     for epoch in range(5):
         method.target(state, batch, log_p, Clock(epoch, 0), 0.1, streams("walk"))

@@ -33,7 +33,7 @@ def test_anchors_are_the_originals_and_fresh_copies_at_every_step():
 
 
 def test_weight_zero_trains_the_prototypical_loss_alone_while_working_sets_are_built():
-    method, module, state, batch, streams = prepared(rule_weight=2.0, rule_delay=3)
+    method, module, state, batch, streams = prepared(targets="cache", rule_weight=2.0, rule_delay=3)
     loss, info = method.loss(module, state, batch, Clock(0, 0), streams)
     assert info["rule_weight"] == 0 and abs(loss.item() - info["loss_proto"]) < 1e-6 and info["loss_kl"] > 0
     assert state.started.all()

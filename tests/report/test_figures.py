@@ -20,7 +20,7 @@ from softpnet.task.task import Corruption
 GENERATOR = torch.Generator().manual_seed(0)
 CONCEPTS = torch.randint(3, (24, 2), generator=GENERATOR)
 SHADES = torch.linspace(0.1, 0.9, 3)[:, None, None, None].expand(3, 1, 8, 8)  # what each value looks like
-SETTINGS = dict(epochs=3, batch_size=8, warmup_steps=2, episodes=3, working_set=2)
+SETTINGS = dict(epochs=3, batch_size=8, warmup_steps=2, episodes=3, working_set=2, targets="cache")
 
 
 def pictured(concepts):
@@ -264,7 +264,7 @@ task = Task(ConceptSpace(slots=2, values=3), lambda c: c.sum(-1), name="tiny", d
 def test_all_figures_are_drawn_in_both_formats_and_again_with_the_same_bytes(tmp_path, monkeypatch):
     (tmp_path / "tiny.py").write_text(TASK_FILE)
     monkeypatch.setattr(figures.tasks, "names", lambda: [])
-    settings = {"epochs": 2, "batch_size": 8, "warmup_steps": 1, "episodes": 2, "working_set": 2}
+    settings = {"epochs": 2, "batch_size": 8, "warmup_steps": 1, "episodes": 2, "working_set": 2, "targets": "cache"}
     run = figures.SmallRun(str(tmp_path / "tiny.py"), {}, settings, watched=7, filmed=0)
     threads = torch.get_num_threads()
     first, second = (figures.draw_all(tmp_path / name, [run]) for name in ("one", "two"))

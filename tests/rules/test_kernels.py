@@ -1,12 +1,15 @@
 """The walk's one-step kernel of each task's move, against the exact transition matrix on an enumerable space."""
 
 import functools
+import itertools
+import math
 
 import pytest
 import torch
 
 from softpnet.rules.make_cache import make_cache
-from softpnet.rules.moves import change_one, same_label, switch_one
+from softpnet.rules.merge import from_table
+from softpnet.rules.moves import change_one, redraw, same_label, switch_one
 from softpnet.targets.cache import metropolis
 from softpnet.task.concepts import ConceptSpace
 from softpnet.tasks import kand_logic, load, visual_sudoku
@@ -73,7 +76,24 @@ def small_kand():
     return Chain(states, switch_one(space, label), proposals, space)
 
 
+@functools.cache
+def redrawn():
+    """Some concepts dropped and drawn again, by the compiled rule: sums of three values."""
+    space = ConceptSpace(slots=3, values=3)
+    states = space.all()
+    rule = from_table(space, lambda c: c.sum(-1), (2, 0, 1))
+    states = states[states.sum(1) == 3]
+    proposals = torch.zeros(len(states), len(states), dtype=torch.double)
+    for size in (1, 2, 3):  # as many dropped concepts, each choice of them as likely
+        for dropped in itertools.combinations(range(3), size):
+            kept = [i for i in range(3) if i not in dropped]
+            agree = (states[:, None, kept] == states[None, :, kept]).all(-1).double()  # [states, states]
+            proposals += agree / agree.sum(1, keepdim=True) / 3 / math.comb(3, size)
+    return Chain(states, redraw(rule), proposals, space)
+
+
 CHAINS = {
+    "redrawn sums": redrawn,
     **{f"evenodd sum {s}": functools.partial(evenodd, s) for s in range(19)},
     "sudoku": sudoku,
     "kand": small_kand,

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from softpnet.data.rows import read_rows
 from softpnet.rules.make_cache import make_cache
-from softpnet.rules.rows import Cache, read_rows
+from softpnet.rules.rows import Cache
 from softpnet.rules.scoring import scores
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.task import Rows, Task

@@ -1,18 +1,14 @@
 """Working sets: who walks, when, and what counts."""
 
-from typing import Any
-
 import pytest
 import torch
 
-from softpnet import targets as sources
-from softpnet.rules.scoring import scores
 from softpnet.targets import cache
 from softpnet.targets.source import Query
 from softpnet.targets.walk import repeated
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.settings import Settings
-from softpnet.task.task import Rows, Task
+from softpnet.task.task import Task
 from softpnet.tasks import load, visual_sudoku
 
 SUMS = Task(ConceptSpace(slots=3, values=4), lambda c: c.sum(-1))
@@ -88,29 +84,6 @@ def test_invalid_examples_get_corrupted_candidates_while_their_walk_stays_valid(
         found, _ = source.candidates(state, query, generator)
         assert torch.equal(visual_sudoku.label(found.rows), labels[:, None].expand(4, 20))
         assert (visual_sudoku.label(state.rows) == 1).all()
-
-
-def test_auto_lists_complete_labels_and_searches_the_others(generator):
-    task = load("visual_sudoku")
-    source: Any = sources.make(task, Settings(targets="auto", working_set=7, kbest_pool=200), generator)
-    labels = torch.tensor([1, 0, 1])
-    log_p = torch.randn(3, 16, 4, generator=generator).log_softmax(-1)
-    found, _ = source.candidates(source.start(labels), Query(torch.arange(3), labels, log_p, 0, 1.0), generator)
-    assert found.valid.all()
-    assert torch.equal(visual_sudoku.label(found.rows), labels[:, None].expand(3, 7))
-    boards = visual_sudoku.boards()
-    exact = scores(log_p, boards.expand(3, -1, -1)).sort(dim=1, descending=True).values[:, :7]
-    mine = scores(log_p, found.rows)
-    torch.testing.assert_close(mine[[0, 2]], exact[[0, 2]])
-
-
-def test_auto_does_not_trust_an_incomplete_list(generator):
-    few = Rows(torch.tensor([[0, 0, 4 - 1]]), complete=torch.zeros(0, dtype=torch.int64))
-    task = Task(SUMS.space, SUMS.rule, rows=lambda g: few)
-    source: Any = sources.make(task, Settings(targets="auto", working_set=50, kbest_pool=64), generator)
-    labels = torch.tensor([3])
-    found, _ = source.candidates(source.start(labels), Query(torch.tensor([0]), labels, flat(1), 0, 1.0), generator)
-    assert found.valid.sum() == 10  # all assignments with sum 3, not only the listed one
 
 
 def test_a_million_examples_are_remembered_in_45_megabytes():

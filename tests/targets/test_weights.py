@@ -5,12 +5,14 @@ import math
 import pytest
 import torch
 
+from softpnet import targets as sources
+from softpnet.errors import InputError, TaskError
 from softpnet.methods import losses
 from softpnet.rules import scoring
-from softpnet.targets import cache
 from softpnet.targets import weights as targets
 from softpnet.targets.source import Query
 from softpnet.task.concepts import ConceptSpace
+from softpnet.task.rows import Rows
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 
@@ -60,25 +62,84 @@ def test_soft_target_is_the_weighted_share_of_each_value(generator):
                 assert found[b, i, v].item() == pytest.approx(expected, abs=1e-6)
 
 
+SUMS = Task(ConceptSpace(slots=3, values=3), lambda c: c.sum(-1))
+
+
+def exact_marginal(log_p, labels, gamma):
+    """Of p(c|x)^(1/gamma) over every assignment with the label, one at a time."""
+    everything, expected = SUMS.space.all(), torch.zeros_like(log_p)
+    for b, label in enumerate(labels):
+        feasible = everything[everything.sum(1) == label]
+        mass = torch.stack([sum(log_p[b, i, row[i]] for i in range(3)) / gamma for row in feasible]).softmax(0)
+        for i in range(3):
+            expected[b, i] = torch.stack([mass[feasible[:, i] == v].sum() for v in range(3)])
+    return expected
+
+
 @pytest.mark.parametrize("gamma", [1.0, 0.3, 0.05])
-def test_with_a_full_cache_the_soft_target_is_the_exact_tempered_marginal(generator, gamma):
-    task = Task(ConceptSpace(slots=3, values=3), lambda c: c.sum(-1))
-    source = cache.Source(task, Settings(working_set=27), generator)
+@pytest.mark.parametrize("source", ["cache", "kbest", "exact", "auto"])
+def test_with_every_candidate_the_soft_target_is_the_exact_tempered_marginal(generator, source, gamma):
+    made = sources.make(SUMS, Settings(targets=source, working_set=27), generator)
     labels = torch.tensor([0, 1, 2, 3, 4, 6])
-    state = source.start(labels)
+    state = made.start(labels)
     log_p = random_log_p(generator, batch=6, k=3, h=3).double()
-    everything = task.space.all()
     for epoch in range(3):  # the first draw, and later encounters
-        query = Query(torch.arange(6), labels, log_p, epoch, gamma)
-        candidates, _ = source.candidates(state, query, generator)
-        weights = targets.weights(scoring.scores(log_p, candidates.rows), candidates.valid, gamma)
-        found = targets.soft_target(candidates.rows, weights, h=3)
-        for b, label in enumerate(labels):
-            feasible = everything[everything.sum(1) == label]
-            mass = torch.stack([sum(log_p[b, i, row[i]] for i in range(3)) / gamma for row in feasible]).exp()
-            for i in range(3):
-                exact = torch.stack([mass[feasible[:, i] == v].sum() for v in range(3)]) / mass.sum()
-                torch.testing.assert_close(found[b, i], exact, atol=1e-6, rtol=0)
+        found, _ = made.target(state, Query(torch.arange(6), labels, log_p, epoch, gamma), generator)
+        torch.testing.assert_close(found, exact_marginal(log_p, labels, gamma), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("source", ["exact", "auto"])
+def test_exact_targets_do_not_depend_on_the_size_of_the_working_set(generator, source):
+    made = sources.make(SUMS, Settings(targets=source, working_set=1, kbest_pool=1), generator)
+    labels, log_p = torch.tensor([3, 2]), random_log_p(generator, batch=2, k=3, h=3).double()
+    found, _ = made.target(made.start(labels), Query(torch.arange(2), labels, log_p, 0, 1.0), generator)
+    torch.testing.assert_close(found, exact_marginal(log_p, labels, 1.0))
+
+
+@pytest.mark.parametrize("source", ["cache", "kbest", "exact", "auto"])
+def test_the_best_target_is_the_one_best_assignment(generator, source):
+    made = sources.make(SUMS, Settings(targets=source, target="best", working_set=27), generator)
+    labels, log_p = torch.arange(7), random_log_p(generator, batch=7, k=3, h=3).double()
+    found, _ = made.target(made.start(labels), Query(torch.arange(7), labels, log_p, 0, 1.0), generator)
+    torch.testing.assert_close(found, exact_marginal(log_p, labels, 1e-4))
+
+
+def test_automatic_targets_are_exact_where_the_label_is_known_and_k_best_elsewhere(generator):
+    """Rows that are the rule, complete for sum 3 alone: other sums are searched, by a pool of one assignment."""
+    every = SUMS.space.all()
+    task = Task(SUMS.space, Rows(every, complete=torch.tensor([3]), labels=SUMS.rule(every)))
+    labels = torch.tensor([3, 6, 3, 1])
+    log_p = random_log_p(generator, batch=4, k=3, h=3).double()
+    log_p[1] = torch.tensor([0.0, 1.0, 9.0]).log_softmax(-1)  # sum 6 is what it reads
+    log_p[3] = log_p[1]  # and sum 1 is not
+    made = sources.make(task, Settings(targets="auto", kbest_pool=1), generator)
+    found, _ = made.target(made.start(labels), Query(torch.arange(4), labels, log_p, 0, 1.0), generator)
+    torch.testing.assert_close(found[:3], exact_marginal(log_p[:3], labels[:3], 1.0))
+    assert found[3].abs().sum() == 0
+
+
+def test_automatic_targets_say_in_a_line_what_they_chose_and_why(generator, uncompiled):
+    every = SUMS.space.all()
+    partly = Task(SUMS.space, Rows(every, complete=torch.tensor([3]), labels=SUMS.rule(every)))
+    for task, said in (
+        (SUMS, "targets: exact, since the rule is exact, from a table of all 27 assignments"),
+        (uncompiled(SUMS), "targets: kbest, since the rule is not compiled: it is too large, says the test"),
+        (partly, "targets: exact, and kbest for 2 examples of rare labels; the rule is exact, from 27 listed rows"),
+    ):
+        made = sources.make(task, Settings(), generator)
+        made.start(torch.tensor([3, 4, 2]))
+        (note,) = made.notes()
+        assert note.startswith(said)
+
+
+def test_exact_targets_of_a_rule_that_is_not_compiled_are_refused(generator, uncompiled):
+    with pytest.raises(TaskError, match=r"targets='exact' needs a compiled rule, but that of task 'task' is not compi"):
+        sources.make(uncompiled(SUMS), Settings(targets="exact"), generator)
+
+
+def test_exact_targets_name_a_label_that_no_assignment_has(generator):
+    with pytest.raises(InputError, match=r"label 7 \(example ids 1\) has an empty feasible set in task 'task'"):
+        sources.make(SUMS, Settings(targets="exact"), generator).start(torch.tensor([0, 7]))
 
 
 def test_kl_matches_its_definition_and_ignores_padding(generator):

@@ -42,7 +42,8 @@ def corrupted(rows, generator):
 
 def task():
     rule = lambda c: c.sum(-1) % 2  # noqa: E731
-    return Task(ConceptSpace(slots=3, values=3), rule, name="parity", corrupt=Corruption(1, 0, corrupted))
+    corrupt = Corruption(1, 0, corrupted)
+    return Task(ConceptSpace(slots=3, values=3), rule, name="parity", corrupt=corrupt, settings={"targets": "cache"})
 
 
 def fit(folder, progress=None, inputs=IMAGES, seed=0, resume=False, **settings):
@@ -102,7 +103,7 @@ def test_a_run_that_crashed_again_and_again_resumes_to_the_same_bits(whole, tmp_
     assert outcome(tmp_path) == whole
 
 
-@pytest.mark.parametrize("settings", [{"targets": "kbest"}, {"views": True}, {"precision": "64-true"}], ids=str)
+@pytest.mark.parametrize("settings", [{"targets": "kbest"}, {"targets": "auto"}, {"views": True}, {"precision": "64-true"}], ids=str)
 def test_every_way_to_train_resumes_to_the_same_bits(tmp_path, settings):
     fit(tmp_path / "whole", **settings)
     with pytest.raises(Crash):
@@ -305,7 +306,7 @@ def test_tied_weights_and_buffers_that_are_not_saved_resume_to_the_same_bits(tmp
 def test_another_rule_is_another_run(tmp_path, monkeypatch):
     with pytest.raises(Crash):
         fit(tmp_path, crash_at(5))
-    other = Task(ConceptSpace(slots=3, values=3), lambda c: (c[..., 0] + c[..., 1]) % 2, name="parity")
+    other = Task(ConceptSpace(slots=3, values=3), lambda c: (c[..., 0] + c[..., 1]) % 2, name="parity", settings={"targets": "cache"})
     monkeypatch.setitem(globals(), "task", lambda: other)
     with pytest.raises(InputError, match="holds another run: rule was"):
         fit(tmp_path, resume=True)

@@ -27,7 +27,7 @@ import softpnet
 
 def task(modulus: int = 3):
     space = softpnet.ConceptSpace(slots=2, values=3)
-    return softpnet.Task(space, lambda c: c.sum(-1) % modulus, name="forged")
+    return softpnet.Task(space, lambda c: c.sum(-1) % modulus, name="forged", settings={"targets": "cache"})
 """
 
 

@@ -20,16 +20,23 @@ def encoder(channels):
     return nn.Sequential(nn.Flatten(), nn.Linear(64 * channels, 8))
 
 
-def fit(untaught, method="softpnet", run=None, resume=False, progress=None, **settings):
-    """The two images of an example are one, so that its most probable assignment never has the label 1."""
-    model = Learner(TASK, method=method, encoder=encoder, **QUICK | {"targets": "kbest", "kbest_pool": 1} | settings)
-    labels = (torch.arange(16) < untaught).long()
-    return model.fit(INPUTS, labels, ANCHORS, run=run, resume=resume, progress=progress, checkpoint_steps=1)
+@pytest.fixture
+def fit(uncompiled):
+    """The two images of an example are one, so that its most probable assignment never has the label 1, and the rule
+    is not compiled, so that no other one is found."""
+
+    def fitted(untaught, method="softpnet", run=None, resume=False, progress=None, **settings):
+        chosen = QUICK | {"targets": "kbest", "kbest_pool": 1} | settings
+        model = Learner(uncompiled(TASK), method=method, encoder=encoder, **chosen)
+        labels = (torch.arange(16) < untaught).long()
+        return model.fit(INPUTS, labels, ANCHORS, run=run, resume=resume, progress=progress, checkpoint_steps=1)
+
+    return fitted
 
 
 @pytest.mark.parametrize("untaught", [8, 16])
 @pytest.mark.parametrize("method", ["softpnet", "softpnet_no_anchor"])
-def test_a_training_stops_in_the_epoch_in_which_half_of_the_examples_have_no_candidate(method, untaught):
+def test_a_training_stops_in_the_epoch_in_which_half_of_the_examples_have_no_candidate(fit, method, untaught):
     message = (
         r"^8 of 16 examples had no candidate in epoch 1, so that their labels taught nothing; .*kbest_pool.* is 1,"
     )
@@ -38,7 +45,7 @@ def test_a_training_stops_in_the_epoch_in_which_half_of_the_examples_have_no_can
 
 
 @pytest.mark.parametrize("untaught, settings", [(7, {"rule_delay": 0}), (7, {"rule_delay": 1}), (0, {})])
-def test_fewer_are_counted_and_warned_of_at_the_end(untaught, settings):
+def test_fewer_are_counted_and_warned_of_at_the_end(fit, untaught, settings):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = fit(untaught, **settings)
@@ -48,11 +55,11 @@ def test_fewer_are_counted_and_warned_of_at_the_end(untaught, settings):
     assert not said or re.match(rf"up to 7 of 16 examples had no candidate in {epochs} of 2 epochs", said[0])
 
 
-def test_a_label_that_has_no_weight_need_not_teach():
+def test_a_label_that_has_no_weight_need_not_teach(fit):
     assert fit(16, rule_weight=0.0).history and fit(16, rule_delay=2).history
 
 
-def test_the_count_goes_on_after_a_crash(tmp_path):
+def test_the_count_goes_on_after_a_crash(fit, tmp_path):
     def crash(step):
         if (step.epoch, step.step) == (1, 1):
             raise KeyError

@@ -31,7 +31,7 @@ def scored(model, state):
 
 
 def fit(folder=None, watch=None, method="softpnet", progress=None, resume=False, encoder=Moody):
-    task = Task(ConceptSpace(slots=2, values=3), lambda c: c.sum(-1), name="sums")
+    task = Task(ConceptSpace(slots=2, values=3), lambda c: c.sum(-1), name="sums", settings={"targets": "cache"})
     small = {"epochs": 3, "batch_size": 8, "warmup_steps": 2, "episodes": 3, "working_set": 2}
     model = Learner(task, method=method, encoder=encoder, threads=1, **small)
     given = {"run": folder, "resume": resume, "progress": progress, "watch": watch}

@@ -6,19 +6,16 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from softpnet.errors import InputError, TaskError
-from softpnet.rules.diagram import Diagram, NotCompiled
-from softpnet.rules.function import some_rows
-from softpnet.rules.labels import unique_labels
-from softpnet.rules.machine import check_order
-from softpnet.rules.merge import from_rows, sifted
-from softpnet.task.concepts import ConceptSpace
-from softpnet.task.rows import Rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from softpnet.rules.diagram import Diagram
+    from softpnet.task.concepts import ConceptSpace
+    from softpnet.task.rows import Rows
 
 LIMIT = 200_000
 """A solver stops after so many solutions."""
@@ -39,7 +36,8 @@ class Listed(ABC):
 
     Attributes:
         k: how many concepts it is about.
-        label: what says the label of a solution; where it is None, solutions have the label 1 and all else 0.
+        labelled: whether something says the label of a solution; else they have the label 1, and all else 0.
+        entries: how many its label vectors have; None where a label is a number.
         other: the label of an assignment that is no solution.
         rule: the same as a vectorised function, to check what the solver says; used in its place where it is given.
         order: in which order the diagram reads the concepts.
@@ -53,15 +51,17 @@ class Listed(ABC):
     def __init__(
         self,
         k: int,
-        label: Any,
+        labelled: bool,
+        entries: int | None,
         other: int | Sequence[int],
         rule: Callable[[Tensor], Tensor] | None,
         order: Sequence[int] | None,
         limit: int,
         seconds: float,
     ) -> None:
-        self.k, self.label, self.rule, self.order = k, label, rule, order
-        self.other = 0 if label is None else other
+        self.k, self.labelled, self.entries = k, labelled, entries
+        self.other = other if labelled else 0
+        self.rule, self.order = rule, order
         if limit < 1 or not seconds > 0:
             raise InputError(f"limit is {limit} and seconds is {seconds}, expected both above 0")
         self.limit, self.seconds = limit, seconds
@@ -74,14 +74,14 @@ class Listed(ABC):
     def label_of(self, row: list[int]) -> list[int] | None:
         """The entries of one assignment's label; None where it is no solution."""
 
-    @property
-    def is_vector(self) -> bool:
-        """Whether labels have several entries."""
-        return isinstance(self.label, list | tuple)
-
     @cached_property
     def found(self) -> tuple[Rows, bool]:
         """The distinct solutions, checked, and whether they are all."""
+        import torch
+
+        from softpnet.rules.labels import unique_labels
+        from softpnet.task.rows import Rows
+
         rows, labels, complete = self.solutions()
         if not rows:
             if complete:
@@ -96,7 +96,7 @@ class Listed(ABC):
                 f"{self.what} gives row {found[at].tolist()} two labels, {entries[at].tolist()} and "
                 f"{entries[at + 1].tolist()}; a rule gives each assignment one"
             )
-        listed = entries if self.is_vector else entries[:, 0]
+        listed = entries[:, 0] if self.entries is None else entries
         if (found < 0).any():
             raise self._outside(found[(found < 0).any(1)][0], "0 or more")
         self._check_by_rule(found, listed)
@@ -120,10 +120,15 @@ class Listed(ABC):
 
     def compiled(self, space: ConceptSpace) -> Diagram:
         """The diagram of all solutions; every other assignment has the other label."""
+        from softpnet.rules.diagram import NotCompiled
+        from softpnet.rules.function import some_rows
+        from softpnet.rules.machine import check_order
+        from softpnet.rules.merge import from_rows, sifted
+
         check_order(self.order, space)
         if self.k != space.k:
             raise TaskError(
-                f"{self.what} has variables for {self.k} concepts, but the space has {space.k}; give one for each concept"
+                f"{self.what} has variables for {self.k} concepts, but the space has {space.k}; give one for each"
             )
         listed, complete = self.found
         if not complete:
@@ -152,11 +157,12 @@ class Listed(ABC):
 
     def _asked(self, rows: Tensor) -> Tensor:
         """The labels of assignments `[..., k]`, asked for one by one."""
-        other = torch.as_tensor(self.other).reshape(-1).tolist()
-        found = [self.label_of(row) for row in rows.reshape(-1, self.k).tolist()]
-        width = len(self.label) if self.is_vector else 1
-        labels = torch.tensor([each or (other * width)[:width] for each in found], device=rows.device)  # [M, m]
-        return labels.view(*rows.shape[:-1], width) if self.is_vector else labels.view(rows.shape[:-1])
+        import torch
+
+        other = self.known_rows().other_label.reshape(-1).tolist()
+        found = [self.label_of(row) or other for row in rows.reshape(-1, self.k).tolist()]
+        shape = rows.shape[:-1] if self.entries is None else (*rows.shape[:-1], self.entries)
+        return torch.tensor(found, device=rows.device).view(shape)
 
     def _check_by_rule(self, rows: Tensor, labels: Tensor) -> None:
         """Raise where the rule that was given beside the solver gives another label."""
@@ -190,13 +196,13 @@ def package(name: str) -> Any:
         ) from error
 
 
-def check_distinct(names: Sequence[Any], what: str) -> None:
-    """Raise where two concepts are the same variable or atom."""
+def check_distinct(names: Sequence[Sequence[Any]], what: str) -> None:
+    """Raise where a variable or atom stands for two concepts, or for two values of one; `names` has those of each."""
     places: dict[Any, int] = {}
-    for place, name in enumerate(names):
+    for place, name in ((place, name) for place, each in enumerate(names) for name in each):
         if name in places:
             raise TaskError(
-                f"{what} {name} stands for concept {places[name]} and for concept {place}; each concept needs its own"
+                f"{what} {name} stands for concept {places[name]} and again for concept {place}; give each its own"
             )
         places[name] = place
 

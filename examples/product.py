@@ -1,0 +1,34 @@
+"""Two handwritten digits and their product.
+
+softpnet train examples/product.py
+softpnet rule examples/product.py      # how many pairs of digits have each product
+"""
+
+from typing import Literal
+
+import torch
+
+import softpnet as sp
+from softpnet.data.digits import pools
+
+
+def rule(c):
+    """Two digits [..., 2] -> their product [...]."""
+    return c[..., 0] * c[..., 1]
+
+
+def task(train: int = 3000, test: int = 5000, split: Literal["test", "validation"] = "test") -> sp.Task:
+    """The task; "validation" judges on held-out training images, for choosing settings."""
+
+    def examples(count, digits, generator):
+        concepts = torch.randint(10, (count, 2), generator=generator)
+        return sp.Examples(digits.draw(concepts, generator), rule(concepts), concepts)
+
+    def data(streams):
+        seen, unseen = pools(split)
+        anchors = sp.Anchors(seen.first(torch.arange(10)), torch.arange(10))  # one labelled image per digit
+        tests = {"test": examples(test, unseen, streams("test data"))}
+        return sp.Data(examples(train, seen, streams("train data")), anchors, tests)
+
+    space = sp.ConceptSpace(slots=2, values=10)
+    return sp.Task(space, rule, name="product", data=data, settings=dict(epochs=10, batch_size=32))

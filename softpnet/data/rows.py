@@ -1,0 +1,25 @@
+"""Rows from a file: a rule, or a cache, that somebody else has made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from softpnet.data.tables import Table
+from softpnet.errors import InputError
+from softpnet.rules.rows import stored_rows
+from softpnet.task.rows import Rows
+
+
+def read_rows(path: str | Path, other: int = -1) -> Rows:
+    """Rows from a safetensors file (`rows`, `labels`, `complete`), or a CSV table with a column per concept, in their
+    order, and one or more whose names begin with "label". As a rule, all other assignments have the label `other`."""
+    path = Path(path)
+    if path.suffix.lower() != ".csv":
+        return stored_rows(path, other)
+    table = Table(path)
+    labels = [name for name in table.header if name.lower().startswith("label")]
+    concepts = [name for name in table.header if name not in labels]
+    if not labels or not concepts:
+        raise InputError(f"{path} has the columns {table.header}, expected one per concept and one named 'label'")
+    given = table.integers(labels[0] if len(labels) == 1 else labels)
+    return Rows(table.integers(concepts), labels=given, other=other)

@@ -1,0 +1,103 @@
+"""From a task to its compiled rule, whichever way it is written."""
+
+import pytest
+import torch
+
+import softpnet as sp
+from softpnet.errors import InputError, TaskError
+from softpnet.rules import compile, merge
+from softpnet.rules.compile import check_known, compilation
+from softpnet.rules.merge import from_table, sifted
+from softpnet.tasks import load, visual_sudoku
+
+SPACE = sp.ConceptSpace(slots=4, values=3)
+EVERY = SPACE.all()
+
+
+def total(c):
+    return c.sum(-1)
+
+
+def pair(c):
+    return torch.stack([c[..., 0] + c[..., 3], c[..., 1]], -1)
+
+
+def test_a_small_rule_is_tabled_and_compiled_once():
+    task = sp.Task(SPACE, total)
+    found = compilation(task)
+    assert compilation(task) is found and found.how == "exact"
+    assert str(found).startswith("exact, from a table of all 81 assignments, 16 nodes, at most 7 in a layer, compiled")
+    assert found.rule.same(from_table(SPACE, total, range(4)))
+
+
+def test_an_order_that_is_given_is_respected():
+    order = [3, 1, 0, 2]
+    assert compilation(sp.Task(SPACE, pair, order=order)).rule.order == tuple(order)
+    assert compilation(sp.Task(SPACE, pair)).rule.same(sifted(from_table(SPACE, pair, range(4))))
+    with pytest.raises(TaskError, match=r"order of the concepts is \[0, 1\]"):
+        compilation(sp.Task(SPACE, pair, order=[0, 1]))
+
+
+@pytest.mark.parametrize("rule", [total, pair])
+def test_rows_are_a_rule_and_give_the_same_diagram(rule, tmp_path):
+    rows = EVERY[torch.randperm(81, generator=torch.Generator().manual_seed(0))]
+    listed = sp.Rows(rows, labels=rule(rows))
+    assert torch.equal(listed(EVERY.view(9, 9, 4)), rule(EVERY.view(9, 9, 4)))
+    assert compilation(sp.Task(SPACE, listed)).rule.same(compilation(sp.Task(SPACE, rule)).rule)
+    table = tmp_path / "rows.csv"
+    labels = rule(rows).reshape(81, -1)
+    head = [*"abcd", *(f"label {i}" for i in range(labels.shape[1]))]
+    lines = [",".join(map(str, line)) for line in torch.cat([rows, labels], 1).tolist()]
+    table.write_text("\n".join([",".join(head), *lines]) + "\n")
+    assert compilation(sp.Task(SPACE, sp.read_rows(table))).rule.same(compilation(sp.Task(SPACE, rule)).rule)
+
+
+def test_an_assignment_that_is_not_listed_has_the_other_label():
+    rule = sp.Rows(torch.tensor([[0, 0, 0, 0], [2, 2, 2, 2]]), labels=torch.tensor([1, 1]), other=0)
+    assert rule(EVERY).sum() == 2 and compilation(sp.Task(SPACE, rule)).rule.count(torch.tensor([0, 1])) == [79, 2]
+    assert rule(torch.tensor([[5, 5, 5, 5]])).tolist() == [0]
+
+
+def test_a_row_with_two_labels_and_rows_without_labels_are_no_rule():
+    with pytest.raises(TaskError, match=r"row \[0, 0, 0, 0\] is listed with two labels"):
+        sp.Rows(torch.zeros(2, 4, dtype=torch.int64), labels=torch.tensor([0, 1]))(EVERY)
+    with pytest.raises(TaskError, match=r"Rows that are a rule need labels"):
+        compilation(sp.Task(SPACE, sp.Rows(EVERY)))
+
+
+def test_a_csv_table_without_a_label_is_no_rule(tmp_path):
+    (tmp_path / "rows.csv").write_text("a,b\n0,1\n")
+    with pytest.raises(InputError, match=r"has the columns \['a', 'b'\], expected one per concept"):
+        sp.read_rows(tmp_path / "rows.csv")
+
+
+def test_rows_of_another_rule_are_refused():
+    wrong = sp.Task(SPACE, total, rows=lambda generator: sp.Rows(EVERY, labels=total(EVERY) + 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compile, "TABLE", 0)
+        with pytest.raises(TaskError, match=r"is stored with label 1, but the rule of task 'task' gives 0"):
+            compilation(wrong)
+
+
+def test_complete_rows_of_one_label_leave_the_rest_to_the_other():
+    found = compilation(load("visual_sudoku"))
+    assert found.how == "exact" and found.rule.nodes == 515
+    assert found.rule.count(torch.tensor([1, 0])) == [288, 4**16 - 288]
+    assert found.rule.contains(visual_sudoku.boards(), torch.ones(288, dtype=torch.int64)).all()
+
+
+def test_a_rule_beyond_the_budget_is_not_compiled_and_says_why(monkeypatch):
+    monkeypatch.setattr(merge, "BUDGET", 10)
+    found = compilation(sp.Task(SPACE, total))
+    assert found.rule is None and found.how == "not compiled"
+    assert "more than 10 nodes (nodes per layer" in str(found) and "another order of the concepts" in str(found)
+
+
+def test_a_label_that_no_assignment_has_is_named():
+    with pytest.raises(InputError, match=r"label 9 \(example ids 1\) has an empty feasible set in task 'task'"):
+        check_known(sp.Task(SPACE, total), torch.tensor([8, 9]))
+
+
+def test_counts_of_the_built_in_tasks():
+    assert sum(compilation(load("mnist_evenodd")).rule.count(torch.arange(19))) == 100
+    assert compilation(load("kand_logic")).rule.count(torch.tensor([1])) == [202_242_825]
