@@ -79,7 +79,8 @@ def _compiled(task: Task) -> tuple[CompiledRule, How, str]:
         if listed is not None:
             return listed, "exact", f"from {len(given.rows):,} rows that are called complete"
     known = torch.zeros(0, space.k, dtype=torch.int64) if given is None else verified_rows(task, given)
-    result = probed(space, task.rule, order, known)
+    with user_code(f"the rule of task {task.name!r} cannot be probed"):
+        result = probed(space, task.rule, order, known)
     rare = f"; {result.rare:,} labels are too rare to be sure of" if result.rare else ""
     said = f"no disagreement in {result.checks:,} checks of {space.size:.3g} assignments{rare}"
     return _in_order(task, result.diagram), "probed", said

@@ -26,8 +26,8 @@ CHECKS = 1_000_000
 """Fresh assignments that the diagram is checked on."""
 ROUNDS = 6
 """So often it may begin again."""
-QUESTIONS = 100_000_000
-"""Assignments that the rule is asked about, at most, in one round."""
+QUESTIONS = 50_000_000
+"""Assignments that the rule is asked about, at most, to grow one diagram."""
 SEEN = 30
 """A label that fewer of the checks have, and no known row, is too rare to be sure of."""
 AT_ONCE = 1_000_000
@@ -64,27 +64,31 @@ def _grown(space: ConceptSpace, rule: Rule, order: Sequence[int], endings: Tenso
     """Layer by layer: every node's one beginning is extended by every value, and equal ones are merged."""
     begun = endings[:1]  # [W, k], an assignment that leads to each node; only what has been read of it counts
     edges: list[Tensor] = []
+    questions = 0
     for at, concept in enumerate(order):
         size = space.sizes[concept]
         longer = begun.repeat_interleave(size, 0)  # [W * h_i, k]
         longer[:, concept] = torch.arange(size).repeat(len(begun))
-        node, one_of = _told_apart(rule, longer, _distinct_endings(space, endings, order[at + 1 :]))
+        tried = _distinct_endings(space, endings, order[at + 1 :])
+        questions += len(longer) * len(tried)
+        if questions > QUESTIONS:
+            widths = " ".join(f"{len(layer):,}" for layer in edges)
+            raise NotCompiled(
+                f"probing would ask more than {QUESTIONS:,} questions (nodes per layer so far: {widths}): the rule has "
+                "too many nodes to be found from outside; write it as a Machine, or use targets='kbest'"
+            )
+        node, one_of = _told_apart(rule, longer, tried, order[at + 1 :])
         edges.append(node.view(-1, size))
         begun = longer[one_of]
         check_budget([len(layer) for layer in edges])
     return merged_diagram(space, order, edges, rule(begun))
 
 
-def _told_apart(rule: Rule, begun: Tensor, endings: tuple[Tensor, Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Which node each beginning `[M, k]` is `[M]`, by its labels with every ending; and one beginning of each node."""
-    values, concepts = endings  # [T, .]
-    if len(begun) * len(values) > QUESTIONS:
-        raise NotCompiled(
-            f"probing needs {len(begun) * len(values):,} questions in one layer, more than {QUESTIONS:,}: the rule has "
-            "too many nodes to be found from outside; write it as a Machine, or use targets='kbest'"
-        )
+def _told_apart(rule: Rule, begun: Tensor, endings: Tensor, concepts: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Which node each beginning `[M, k]` is `[M]`, by its labels with every ending of these concepts `[T, .]`; and one
+    beginning of each node."""
     key = torch.zeros(len(begun), dtype=torch.int64)
-    for part in values.split(max(1, AT_ONCE // len(begun))):
+    for part in endings.split(max(1, AT_ONCE // len(begun))):
         rows = begun[:, None].repeat(1, len(part), 1)  # [M, t, k]
         rows[..., list(concepts)] = part
         labels = rule(rows)
@@ -94,14 +98,14 @@ def _told_apart(rule: Rule, begun: Tensor, endings: tuple[Tensor, Sequence[int]]
     return key, one_of
 
 
-def _distinct_endings(space: ConceptSpace, endings: Tensor, concepts: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
-    """What is tried behind a beginning: all endings where they are few, so that nothing can be missed."""
+def _distinct_endings(space: ConceptSpace, endings: Tensor, concepts: Sequence[int]) -> Tensor:
+    """What is tried behind a beginning `[T, .]`: all endings where they are few, so that nothing can be missed."""
     if not concepts:
-        return endings[:1, []], concepts
+        return endings[:1, []]
     if math.prod(space.sizes[concept] for concept in concepts) <= len(endings):
         axes = [torch.arange(space.sizes[concept]) for concept in concepts]
-        return torch.cartesian_prod(*axes).reshape(-1, len(concepts)), concepts
-    return endings[:, list(concepts)].unique(dim=0), concepts
+        return torch.cartesian_prod(*axes).reshape(-1, len(concepts))
+    return endings[:, list(concepts)].unique(dim=0)
 
 
 def _without_rare(diagram: Diagram, labels: Tensor, known: Tensor, checks: int) -> Probed:

@@ -66,7 +66,7 @@ def test_a_disagreement_adds_its_endings_and_it_begins_again(monkeypatch):
 
 def test_a_rule_with_too_many_nodes_to_be_found_is_given_up(monkeypatch):
     monkeypatch.setattr(probe, "QUESTIONS", 1000)
-    with pytest.raises(NotCompiled, match=r"probing needs [\d,]+ questions in one layer, more than 1,000"):
+    with pytest.raises(NotCompiled, match=r"probing would ask more than 1,000 questions \(nodes per layer so far: 1\)"):
         probed(SPACE, weighted, range(6), no_rows())
 
 
