@@ -1,0 +1,121 @@
+"""Exact targets, what `auto` chooses, and caches that a compiled rule fills."""
+
+import pytest
+import torch
+
+import softpnet as sp
+from softpnet import targets
+from softpnet.errors import InputError, TaskError
+from softpnet.rules import make_cache as caches
+from softpnet.rules.compile import Compilation
+from softpnet.rules.make_cache import make_cache
+from softpnet.rules.merge import from_rows
+from softpnet.rules.scoring import scores
+from softpnet.targets.source import Query
+from softpnet.targets.weights import soft_target, weights
+from softpnet.task.settings import Settings
+
+SPACE = sp.ConceptSpace(slots=3, values=4)
+EVERY = SPACE.all()
+
+
+def total(c):
+    return c.sum(-1)
+
+
+def query(labels, seed=0, gamma=0.5, space=SPACE):
+    generator = torch.Generator().manual_seed(seed)
+    log_p = torch.randn(len(labels), space.k, space.h, generator=generator).log_softmax(-1)
+    return Query(torch.arange(len(labels)), labels, log_p, 0, gamma)
+
+
+def made(task, labels, **settings):
+    source = targets.make(task, Settings().override(**settings), torch.Generator().manual_seed(0))
+    return source, source.start(labels)
+
+
+def brute_force(rule, asked, gamma):
+    rows = EVERY.expand(len(asked.labels), -1, -1)
+    fits = rule(rows) == asked.labels[:, None]
+    return soft_target(rows, weights(scores(asked.log_p, rows), fits, gamma), SPACE.h)
+
+
+@pytest.mark.parametrize("kind, gamma", [("soft", 0.5), ("best", 0.0)])
+@pytest.mark.parametrize("name", ["exact", "auto"])
+def test_the_target_is_made_of_every_feasible_assignment(name, kind, gamma):
+    asked = query(torch.arange(10))
+    source, state = made(sp.Task(SPACE, total), asked.labels, targets=name, target=kind)
+    found, _ = source.target(state, asked, torch.Generator())
+    torch.testing.assert_close(found, brute_force(total, asked, gamma))
+    assert state.tensors() == {}  # nothing is remembered
+
+
+def not_compiled(task):
+    task.memo["compilation"] = Compilation(None, "not compiled", "it is too large", 0.0)
+    return task
+
+
+def test_without_a_compiled_rule_exact_is_refused_and_auto_takes_the_k_best():
+    task, labels = not_compiled(sp.Task(SPACE, total)), torch.arange(10)
+    with pytest.raises(TaskError, match=r"targets='exact' needs a compiled rule.*not compiled: it is too large"):
+        made(task, labels, targets="exact")
+    source, state = made(task, labels, working_set=64, kbest_pool=64)
+    asked = query(labels)
+    torch.testing.assert_close(source.target(state, asked, torch.Generator())[0], brute_force(total, asked, 0.5))
+    assert source.notes() == ["targets: kbest, since the rule is not compiled: it is too large"]
+
+
+def test_labels_that_the_compiled_rule_does_not_know_have_the_k_best_beside_exact_targets():
+    task = sp.Task(SPACE, total)
+    known = EVERY[total(EVERY) <= 4]
+    diagram = from_rows(SPACE, known, total(known), range(3), None)
+    task.memo["compilation"] = Compilation(diagram, "probed", "no disagreement in 7 checks", 0.0)
+    asked = query(torch.arange(10))
+    source, state = made(task, asked.labels, working_set=64, kbest_pool=64)
+    torch.testing.assert_close(source.target(state, asked, torch.Generator())[0], brute_force(total, asked, 0.5))
+    assert source.notes()[0].startswith("targets: exact, and kbest for 5 examples of rare labels; the rule is probed")
+
+
+@pytest.mark.parametrize("name", ["exact", "auto", "kbest"])
+def test_a_label_without_an_assignment_is_refused_at_the_start(name):
+    with pytest.raises(InputError, match=r"label 10 \(example ids 1\) has an empty feasible set in task 'task'"):
+        made(sp.Task(SPACE, total), torch.tensor([3, 10]), targets=name)
+
+
+def test_what_was_chosen_and_why_is_said_in_one_line():
+    source, _ = made(sp.Task(SPACE, total), torch.tensor([3]))
+    (said,) = source.notes()
+    assert said.startswith("targets: exact; the rule is exact, from a table of all 64 assignments, 12 nodes, at most 7")
+
+
+# The paper's cache on a rule that brings no rows and no moves
+
+
+@pytest.fixture
+def unlisted(monkeypatch):
+    """No space is small enough to be enumerated."""
+    monkeypatch.setattr(caches, "ENUMERABLE", 0)
+
+
+def test_a_cache_holds_all_rows_of_small_labels_and_uniform_draws_of_large_ones(unlisted):
+    cache = make_cache(sp.Task(SPACE, total), torch.Generator().manual_seed(0), per_label=6)
+    counts = total(EVERY).bincount()
+    assert torch.equal(cache.complete, counts <= 6) and (cache.counts <= 6).all()
+    assert torch.equal(cache.counts[cache.complete], counts[counts <= 6])
+    assert torch.equal(total(cache.rows.long()), cache.labels.repeat_interleave(cache.counts))
+
+
+def test_a_walk_from_drawn_rows_reaches_rows_that_the_cache_lacks(unlisted):
+    labels = torch.full((200,), 4)  # 12 assignments, of which the cache has a few
+    source, state = made(sp.Task(SPACE, total), labels, targets="cache", cache_rows=2, working_set=1, draw_factor=1)
+    flat = torch.zeros(200, 3, 4).log_softmax(-1)
+    for epoch in range(8):
+        found, _ = source.candidates(
+            state, Query(torch.arange(200), labels, flat, epoch, 1.0), torch.Generator().manual_seed(epoch)
+        )
+    assert (total(found.rows) == 4).all() and len(found.rows[:, 0].unique(dim=0)) == 12
+
+
+def test_a_rule_that_cannot_be_drawn_from_has_no_cache(unlisted):
+    with pytest.raises(TaskError, match=r"64 assignments, too many to list.*not compiled: it is too large; give"):
+        make_cache(not_compiled(sp.Task(SPACE, total)), torch.Generator())
