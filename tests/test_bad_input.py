@@ -894,7 +894,9 @@ def test_a_loss_that_diverges_while_warming_up_names_the_warm_up_step():
 def test_an_impossible_label_in_a_space_too_large_to_list_is_refused(candidates):
     task = tasks.load("kand_logic", {"cached": 100})
     source = sources.make(task, Settings(targets=candidates), torch.Generator().manual_seed(0))
-    with pytest.raises(InputError, match=r"label 7 \(example ids 1, 2\) has an empty feasible set in task 'kand_logic'"):
+    with pytest.raises(
+        InputError, match=r"label 7 \(example ids 1, 2\) has an empty feasible set in task 'kand_logic'"
+    ):
         source.start(torch.tensor([1, 7, 7]))
 
 
@@ -903,7 +905,9 @@ def test_where_nothing_is_compiled_an_impossible_label_is_warned_of(candidates, 
     """Nothing proves then that no assignment has it, and a rare one may still be found."""
     task = uncompiled(tasks.load("kand_logic"))
     source = sources.make(task, Settings(targets=candidates), torch.Generator().manual_seed(0))
-    with pytest.warns(UserWarning, match=r"label 7 \(example ids 1, 2\) was given by none .*write the rule as a Machine"):
+    with pytest.warns(
+        UserWarning, match=r"label 7 \(example ids 1, 2\) was given by none .*write the rule as a Machine"
+    ):
         source.start(torch.tensor([1, 7, 7]))
 
 

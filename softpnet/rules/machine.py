@@ -134,16 +134,20 @@ class Unrolled(CompiledRule):
     def __init__(self, machine: Machine, space: ConceptSpace) -> None:
         self.machine, self.space, self.order = machine, space, machine.reads(space.k)
         rows = some_rows(space, 256)
-        if not self.contains(rows, machine(rows)).all():
+        labels = machine(rows)
+        self.label_shape = labels.shape[1:]
+        refused = ~self.contains(rows, labels)
+        if refused.any():
             raise TaskError(
                 "the Machine does not accept the label that its rule gives to a row, as "
-                f"{rows[~self.contains(rows, machine(rows))][0].tolist()}; correct one of them"
+                f"{rows[refused][0].tolist()}; correct one of them"
             )
 
     def layers(self, labels: Tensor) -> Layers:
         machine, batch = self.machine, len(labels)
-        if labels.shape[1:] != machine(some_rows(self.space, 1)).shape[1:]:
-            raise InputError(f"labels have shape {list(labels.shape)}, but the rule of the Machine gives another one")
+        if labels.shape[1:] != self.label_shape:
+            expected = list(("N", *self.label_shape))
+            raise InputError(f"labels have shape {list(labels.shape)}, but the rule of the Machine gives {expected}")
         states, edges = machine.start[None].to(labels.device), []
         for concept in self.order:
             size, width = self.space.sizes[concept], len(states)

@@ -15,7 +15,7 @@ from softpnet.rules import labels, probe
 from softpnet.training.processes import launched
 from softpnet.training.streams import Streams
 
-QUICK = dict(epochs=2, warmup_steps=0, episodes=1, copies=1, batch_size=16, working_set=4)
+QUICK = dict(epochs=2, warmup_steps=0, episodes=1, copies=1, batch_size=16, working_set=4, cache_rows=100)
 SMALL, LARGE = sp.ConceptSpace(slots=2, values=3), sp.ConceptSpace(slots=13, values=3)
 FEW = torch.cat([torch.zeros(1, 13, dtype=torch.int64), torch.eye(13, dtype=torch.int64)])  # sums 0 and 1
 

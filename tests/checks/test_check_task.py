@@ -469,14 +469,18 @@ def test_the_cache_of_a_space_too_large_to_list_needs_rows_or_a_compiled_rule(un
     report = sp.check_task(uncompiled(task), targets="kbest")
     assert report.ok and report["rows"].outcome == report["move"].outcome == "not applicable"
     drawn = sp.check_task(task, targets="cache", cache_rows=100)
-    assert drawn.ok and {drawn[name].outcome for name in ("move label", "move symmetric", "move connected")} == {"passed"}
+    assert drawn.ok and {drawn[name].outcome for name in ("move label", "move symmetric", "move connected")} == {
+        "passed"
+    }
     # of sums 0, 1 and more there are 1, 13 and very many
     assert drawn["rows"].message == "114 distinct rows of 3 labels, each verified by the rule"
 
 
 @pytest.mark.parametrize("counted", [True, False])
 @pytest.mark.parametrize("missing, outcome", [(0, "passed"), (1, "failed")])
-def test_completeness_is_counted_or_in_a_space_too_large_held_against_neighbours(missing, outcome, counted, monkeypatch):
+def test_completeness_is_counted_or_in_a_space_too_large_held_against_neighbours(
+    missing, outcome, counted, monkeypatch
+):
     if not counted:
         monkeypatch.setattr(compiling, "TABLE", 1_000)
         monkeypatch.setattr(rows_of_a_task, "TABLE", 1_000)
@@ -487,7 +491,7 @@ def test_completeness_is_counted_or_in_a_space_too_large_held_against_neighbours
 
     rows = few[: len(few) - missing]
     task = sp.Task(LARGE, small, rows=lambda generator: sp.Rows(rows, complete=torch.tensor([0, 1])))
-    result = sp.check_task(task)["complete"]
+    result = sp.check_task(task, targets="cache")["complete"]
     assert result.outcome == outcome, result
     if outcome == "passed":
         assert ("as many rows as the rule counts" if counted else "too many to list, but none") in result.message

@@ -189,7 +189,9 @@ def test_pnet_sl_adds_the_exact_negative_log_likelihood_of_the_label():
 
 
 def test_pnet_sl_of_a_rule_that_is_not_compiled_is_refused(uncompiled):
-    with pytest.raises(TaskError, match=r"P\(y\|x\) cannot be summed exactly: the rule of task 'task' is not compiled: "):
+    with pytest.raises(
+        TaskError, match=r"P\(y\|x\) cannot be summed exactly: the rule of task 'task' is not compiled: "
+    ):
         prepared("pnet_sl", torch.tensor([3]), uncompiled(TASK))
 
 

@@ -103,7 +103,9 @@ def test_a_run_that_crashed_again_and_again_resumes_to_the_same_bits(whole, tmp_
     assert outcome(tmp_path) == whole
 
 
-@pytest.mark.parametrize("settings", [{"targets": "kbest"}, {"targets": "auto"}, {"views": True}, {"precision": "64-true"}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"targets": "kbest"}, {"targets": "auto"}, {"views": True}, {"precision": "64-true"}], ids=str
+)
 def test_every_way_to_train_resumes_to_the_same_bits(tmp_path, settings):
     fit(tmp_path / "whole", **settings)
     with pytest.raises(Crash):
@@ -306,7 +308,12 @@ def test_tied_weights_and_buffers_that_are_not_saved_resume_to_the_same_bits(tmp
 def test_another_rule_is_another_run(tmp_path, monkeypatch):
     with pytest.raises(Crash):
         fit(tmp_path, crash_at(5))
-    other = Task(ConceptSpace(slots=3, values=3), lambda c: (c[..., 0] + c[..., 1]) % 2, name="parity", settings={"targets": "cache"})
+    other = Task(
+        ConceptSpace(slots=3, values=3),
+        lambda c: (c[..., 0] + c[..., 1]) % 2,
+        name="parity",
+        settings={"targets": "cache"},
+    )
     monkeypatch.setitem(globals(), "task", lambda: other)
     with pytest.raises(InputError, match="holds another run: rule was"):
         fit(tmp_path, resume=True)
