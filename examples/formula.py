@@ -1,4 +1,4 @@
-"""Handwritten formulas such as 3 + 4 * 2 - 7: the label is the value, and no digit or operator is labelled but 13.
+"""Handwritten formulas such as 3 + 4 * 2 - 7. The label is the value; one image of each digit and sign is labelled.
 
 softpnet train examples/formula.py
 softpnet rule examples/formula.py
@@ -44,7 +44,7 @@ def draw(signs, generator):
     return (1.8 + noise(0.2) - distance).clamp(0, 1).amax(-3)[..., None, :, :]
 
 
-def task(train: int = 3000, test: int = 2000, split: Literal["test", "validation"] = "test") -> sp.Task:
+def task(train: int = 6000, test: int = 2000, split: Literal["test", "validation"] = "test") -> sp.Task:
     """The task; "validation" judges on held-out training images, for choosing settings."""
 
     def examples(count, digits, generator):
@@ -62,4 +62,5 @@ def task(train: int = 3000, test: int = 2000, split: Literal["test", "validation
 
     signs = sp.Group(slots=[1, 3, 5], values=3, name="sign", value_names=[SIGNS])
     space = sp.ConceptSpace(sp.Group(slots=[0, 2, 4, 6], values=10, name="digit"), signs)
-    return sp.Task(space, value, name="formula", data=data, settings=dict(epochs=10, batch_size=16))
+    settings = dict(epochs=3, halve_every=1, batch_size=16, rule_weight=2.0)
+    return sp.Task(space, value, name="formula", data=data, settings=settings)

@@ -32,4 +32,4 @@ def task(train: int = 2000, test: int = 2000, split: Literal["test", "validation
         return sp.Data(examples(train, seen, streams("train data")), anchors, tests)
 
     space = sp.ConceptSpace(slots=6, values=10)
-    return sp.Task(space, rule, name="non_decreasing", data=data, settings=dict(epochs=10, batch_size=32))
+    return sp.Task(space, rule, name="non_decreasing", data=data, settings=dict(epochs=6))

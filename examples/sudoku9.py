@@ -15,8 +15,7 @@ import softpnet as sp
 from softpnet.data.digits import pools
 
 CELLS = torch.arange(81).view(9, 9)
-BLOCKS = CELLS.view(3, 3, 3, 3).transpose(1, 2).reshape(9, 9)
-UNITS = torch.cat([CELLS, CELLS.T, BLOCKS])  # [27, 9]: rows, columns, blocks
+UNITS = torch.cat([CELLS, CELLS.T, CELLS.view(3, 3, 3, 3).transpose(1, 2).reshape(9, 9)])  # [27, 9], blocks last
 BOARD = (3 * (CELLS // 9) + CELLS // 27 + CELLS % 9) % 9  # a valid one
 
 
@@ -66,5 +65,6 @@ def task(train: int = 300, test: int = 300, split: Literal["test", "validation"]
         return sp.Data(examples(train, seen, streams("train data")), anchors, tests)
 
     space = sp.ConceptSpace(slots=81, values=9, value_names=["123456789"])
-    settings = dict(targets="solver", working_set=1, epochs=8, batch_size=8, copies=9, warmup_steps=300)
+    first = dict(warmup_steps=300, warmup_examples=1, copies=9)  # a solver needs a reading that is nearly right
+    settings = dict(targets="solver", working_set=1, epochs=8, batch_size=8, **first)
     return sp.Task(space, model(), name="sudoku9", data=data, settings=settings)

@@ -76,7 +76,7 @@ class Subject:
         """The rows that the method uses."""
         source = self._source()
         found = None if source is None else source.cache
-        if found is None and self.task.rows is not None:  # the rule is compiled from them, perhaps
+        if found is None and self.rows is not None:  # the rule was compiled from them
             found = make_cache(self.task, Streams(self.seed)("cache"))
         if found is None:
             raise NotApplicable(f"method {self.model.method!r} uses no rows with these settings")

@@ -15,6 +15,8 @@ from softpnet.task.task import Task
 
 ENUMERABLE = 1_000_000
 """Spaces up to this size are enumerated when a task brings no rows."""
+DRAWN = 2_000_000
+"""No cache has more rows than this that were drawn, over all labels."""
 
 
 def make_cache(task: Task, generator: Generator, per_label: int = 200_000) -> Cache:
@@ -39,6 +41,7 @@ def make_cache(task: Task, generator: Generator, per_label: int = 200_000) -> Ca
 def drawn_rows(rule: Diagram, per_label: int, generator: Generator) -> Rows:
     """Of each label all rows, or so many draws, exactly uniform."""
     labels, counts = rule.labels, rule.count(rule.labels)
+    per_label = min(per_label, max(1, DRAWN // len(labels)))
     few = torch.tensor([count <= per_label for count in counts])  # [L]
     parts = [rows_of(rule, label, count) for label, count, all_ in zip(labels, counts, few, strict=True) if all_]
     many = labels[~few]

@@ -66,7 +66,7 @@ class Source(CandidateSource):
     def remarks(self) -> list[str]:
         kept, pool = self.settings.working_set, self.settings.kbest_pool
         said = f"working_set is {kept}, but k-best finds at most kbest_pool = {pool} candidates; raise kbest_pool"
-        return [said] if kept > pool else []
+        return [said] if kept > pool and not is_total(self.task) else []
 
 
 def most_probable(log_p: Tensor, sizes: Sequence[int], pool: int) -> Tensor:

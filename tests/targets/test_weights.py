@@ -6,13 +6,11 @@ import pytest
 import torch
 
 from softpnet import targets as sources
-from softpnet.errors import InputError, TaskError
 from softpnet.methods import losses
 from softpnet.rules import scoring
 from softpnet.targets import weights as targets
 from softpnet.targets.source import Query
 from softpnet.task.concepts import ConceptSpace
-from softpnet.task.rows import Rows
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 
@@ -102,44 +100,6 @@ def test_the_best_target_is_the_one_best_assignment(generator, source):
     labels, log_p = torch.arange(7), random_log_p(generator, batch=7, k=3, h=3).double()
     found, _ = made.target(made.start(labels), Query(torch.arange(7), labels, log_p, 0, 1.0), generator)
     torch.testing.assert_close(found, exact_marginal(log_p, labels, 1e-4))
-
-
-def test_automatic_targets_are_exact_where_the_label_is_known_and_k_best_elsewhere(generator):
-    """Rows that are the rule, complete for sum 3 alone: other sums are searched, by a pool of one assignment."""
-    every = SUMS.space.all()
-    task = Task(SUMS.space, Rows(every, complete=torch.tensor([3]), labels=SUMS.rule(every)))
-    labels = torch.tensor([3, 6, 3, 1])
-    log_p = random_log_p(generator, batch=4, k=3, h=3).double()
-    log_p[1] = torch.tensor([0.0, 1.0, 9.0]).log_softmax(-1)  # sum 6 is what it reads
-    log_p[3] = log_p[1]  # and sum 1 is not
-    made = sources.make(task, Settings(targets="auto", kbest_pool=1), generator)
-    found, _ = made.target(made.start(labels), Query(torch.arange(4), labels, log_p, 0, 1.0), generator)
-    torch.testing.assert_close(found[:3], exact_marginal(log_p[:3], labels[:3], 1.0))
-    assert found[3].abs().sum() == 0
-
-
-def test_automatic_targets_say_in_a_line_what_they_chose_and_why(generator, uncompiled):
-    every = SUMS.space.all()
-    partly = Task(SUMS.space, Rows(every, complete=torch.tensor([3]), labels=SUMS.rule(every)))
-    for task, said in (
-        (SUMS, "targets: exact, since the rule is exact, from a table of all 27 assignments"),
-        (uncompiled(SUMS), "targets: kbest, since the rule is not compiled: it is too large, says the test"),
-        (partly, "targets: exact, and kbest for 2 examples of rare labels; the rule is exact, from 27 listed rows"),
-    ):
-        made = sources.make(task, Settings(), generator)
-        made.start(torch.tensor([3, 4, 2]))
-        (note,) = made.notes()
-        assert note.startswith(said)
-
-
-def test_exact_targets_of_a_rule_that_is_not_compiled_are_refused(generator, uncompiled):
-    with pytest.raises(TaskError, match=r"targets='exact' needs a compiled rule, but that of task 'task' is not compi"):
-        sources.make(uncompiled(SUMS), Settings(targets="exact"), generator)
-
-
-def test_exact_targets_name_a_label_that_no_assignment_has(generator):
-    with pytest.raises(InputError, match=r"label 7 \(example ids 1\) has an empty feasible set in task 'task'"):
-        sources.make(SUMS, Settings(targets="exact"), generator).start(torch.tensor([0, 7]))
 
 
 def test_kl_matches_its_definition_and_ignores_padding(generator):
