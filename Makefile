@@ -3,14 +3,19 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: quickstart test bench torture check clean
+.PHONY: quickstart test tests bench torture check ruff mypy clean
 
 quickstart: $(READY)
 	$(BIN)/softpnet train kand_logic --targets kbest --option train=1000 --epochs 5 --rule-delay 1 --rule-ramp 2
 	@echo "Your own task: write a rule in a file and run  $(BIN)/softpnet train my_rule.py  (see docs/your-own-task.md)"
 
-test: check
-	$(BIN)/python -m pytest --numprocesses 2
+# mypy beside the tests: where it has no cache yet, it takes half a minute of one core
+test: ruff
+	$(MAKE) --no-print-directory --jobs 2 mypy tests
+
+# neighbours stay in one process, which then makes what they share once
+tests: $(READY)
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 bench: $(READY)
 	$(BIN)/python -m bench
@@ -18,8 +23,12 @@ bench: $(READY)
 torture: $(READY)
 	$(BIN)/python -m torture
 
-check: $(READY)
+check: ruff mypy
+
+ruff: $(READY)
 	$(BIN)/ruff check .
+
+mypy: $(READY)
 	$(BIN)/mypy
 
 $(READY): pyproject.toml constraints.txt

@@ -8,7 +8,10 @@ import hashlib
 import json
 import operator
 import os
+import re
 import stat
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 PART = ".part"
 """Ending of a file that is still being written."""
 
+Content = bytes | Sequence[bytes | memoryview]
+"""What a file is to hold; in pieces, where a copy of the whole would take long."""
+
 SIZE_LIMIT = 2**36
 """No file of ours has more bytes (64 GB)."""
 
@@ -29,31 +35,49 @@ CODE = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".bin")
 """Endings of files that are usually pickles, which run code when they are read."""
 
 
-def digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def digest(*pieces: bytes | memoryview) -> str:
+    """The sha256 of what the pieces are together."""
+    found = hashlib.sha256()
+    for piece in pieces:
+        found.update(piece)
+    return found.hexdigest()
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: Content) -> None:
     """Write a file so that at every moment, power cuts included, either the old or the new one is there."""
+    with replacing(path, data):
+        pass
+
+
+@contextlib.contextmanager
+def replacing(path: Path, data: Content) -> Iterator[str]:
+    """Within, the new file waits beside the old one, and its sha256 is known; at the end it takes its place."""
     refuse_code(path)  # it could not be read again
     temporary = path.with_name(path.name + PART)
     try:
-        _write(temporary, data)
+        yield _write(temporary, data)
         os.replace(temporary, path)
         sync_folder(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+        if isinstance(error, StorageError):  # of another file, written within
+            raise
         raise StorageError(
             f"{path} could not be written: {error.strerror or error}; what was there before is still whole"
         ) from error
 
 
-def _write(path: Path, data: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def _write(path: Path, data: Content) -> str:
+    """Write it to the disk; its sha256, which is computed while the disk works."""
+    pieces = [data] if isinstance(data, bytes) else data
+    with ThreadPoolExecutor(1) as beside:
+        found = beside.submit(digest, *pieces)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666), "wb") as file:
+            file.writelines(pieces)
+            file.flush()
+            os.fsync(file.fileno())
+        return found.result()
 
 
 def sync_folder(folder: Path) -> None:
@@ -145,6 +169,39 @@ def read_json(path: Path) -> Any:
 def to_safetensors(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> bytes:
     from safetensors.torch import save
 
+    return save(_apart(tensors), dict(notes))
+
+
+def safetensors_pieces(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> list[bytes | memoryview]:
+    """What `to_safetensors` gives, without a copy: a header, and each tensor where it lies in memory.
+
+    The library writes without a copy too, but to a file of its own name, which a crash would leave behind.
+    """
+    whole = sorted(_apart(tensors).items(), key=lambda item: (-item[1].element_size(), item[0]))  # aligned, as there
+    header: dict[str, Any] = {"__metadata__": dict(notes)}
+    at = 0
+    for name, tensor in whole:
+        end = at + tensor.nbytes
+        header[name] = {"dtype": _dtype_name(tensor), "shape": [*tensor.shape], "data_offsets": [at, end]}
+        at = end
+    written = json.dumps(header).encode()
+    written += b" " * (-len(written) % 8)
+    return [len(written).to_bytes(8, "little"), written, *(_memory(tensor) for _, tensor in whole)]
+
+
+def _dtype_name(tensor: Tensor) -> str:
+    """As safetensors says it: torch.int64 is I64, torch.bfloat16 is BF16, torch.bool is BOOL."""
+    name = str(tensor.dtype).removeprefix("torch.")
+    return re.sub(r"^(bf|f|i|u|c)[a-z]*(\d+)$", r"\1\2", name).upper()
+
+
+def _memory(tensor: Tensor) -> memoryview:
+    import torch
+
+    return tensor.reshape(-1).view(torch.uint8).numpy().data
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     whole: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in tensors.items():
@@ -152,7 +209,7 @@ def to_safetensors(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> b
         # Tensors that share memory, as tied weights do, are refused; all others need no copy, since they may be large.
         whole[name] = plain.clone() if plain.untyped_storage().data_ptr() in seen else plain
         seen.add(plain.untyped_storage().data_ptr())
-    return save(whole, dict(notes))
+    return whole
 
 
 def from_safetensors(data: bytes, path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -1,8 +1,6 @@
 """A new task, method or source of targets is one file, or a class; nothing else is edited."""
 
 import json
-import subprocess
-import sys
 from typing import Any, ClassVar
 
 import pytest
@@ -70,10 +68,14 @@ def files(tmp_path):
     return tmp_path
 
 
-def test_a_task_a_method_and_a_source_of_targets_are_one_file_each_on_the_command_line(files):
+def test_a_task_a_method_and_a_source_of_targets_are_one_file_each_on_the_command_line(
+    files, softpnet_here, monkeypatch
+):
     command = ["train", "task.py", "--method", "method.py", "--targets", "source.py", "--out", "run", "--no-pictures"]
     short = [word for name, value in SHORT.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    subprocess.run([sys.executable, "-m", "softpnet", *command, *short], cwd=files, check=True)
+    monkeypatch.chdir(files)
+    code, _, error = softpnet_here(*command, *short)
+    assert code == 0, error
     config = json.loads((files / "run/config.json").read_text())
     assert (config["task"], config["method"], config["settings"]["targets"]) == ("mine", "method.py", "source.py")
     assert config["settings"]["gamma"] == 0.5

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from softpnet.learner import Learner
-from softpnet.training.folder import CHECKPOINT, MANIFEST, RunFolder
+from softpnet.training.folder import CHECKPOINT, CONFIG, MANIFEST, RunFolder
 from torture.subject import SUBJECTS, Result, Subject, one_line, outcome, strays, training, wait_for
 
 Case = Callable[[Subject, Path, float, dict[str, Any], random.Random], list[str]]
@@ -33,7 +33,7 @@ def _each(result: Result, case: Case, subjects: Sequence[Subject], count: int, j
                 folder = Path(scratch, f"{subject.task.replace('/', '_')}-{at}")
                 return case(subject, folder, seconds, expected, random.Random(f"{seed}/{subject.task}/{at}"))
 
-            for complaints in pool.map(one, range(count)):
+            for complaints in map(one, range(count)) if jobs == 1 else pool.map(one, range(count)):
                 result.add(complaints)
     return result
 
@@ -43,13 +43,10 @@ def _undisturbed(subject: Subject) -> tuple[float, dict[str, Any]]:
     """How long a run trains, and what comes of it."""
     with tempfile.TemporaryDirectory() as scratch:
         whole = Path(scratch, "whole")
-        process = subject.start(whole)
-        wait_for(training(whole), process)
-        began = time.monotonic()
-        _, error = process.communicate()
-        if process.returncode != 0:
+        code, error = subject.finish(whole)
+        if code != 0:
             raise RuntimeError(f"the undisturbed run of {subject.task} failed: {error}")
-        return time.monotonic() - began, outcome(whole)
+        return time.time() - (whole / CONFIG).stat().st_mtime, outcome(whole)
 
 
 def _resumed(subject: Subject, folder: Path, expected: dict[str, Any], what: str) -> list[str]:

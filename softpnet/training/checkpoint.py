@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from softpnet.errors import InputError
-from softpnet.storage import from_safetensors, to_safetensors, write_whole
+from softpnet.storage import from_safetensors, safetensors_pieces, write_whole
 from softpnet.training.folder import CHECKPOINT, RunFolder
 from softpnet.training.loop import Training
 from softpnet.training.snapshot import numbers, put_back, tensors
@@ -35,7 +35,7 @@ class Checkpoints:
         fabric, at = self.training.fabric, self.training.at
         number = f"checkpoint-{at.warmup:06d}-{at.epoch:04d}-{at.step:08d}"
         paths = self._paths(number)
-        data = to_safetensors(tensors(self.training), {"numbers": json.dumps(numbers(self.training))})
+        data = safetensors_pieces(tensors(self.training), {"numbers": json.dumps(numbers(self.training))})
         if fabric.world_size == 1:
             self.folder.write(paths[0].name, data)
         else:

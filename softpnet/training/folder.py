@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from softpnet.errors import InputError
-from softpnet.storage import PART, digest, read_plain, refuse_code, sync_folder, write_whole
+from softpnet.storage import PART, Content, digest, read_plain, refuse_code, replacing, sync_folder, write_whole
 from softpnet.training.lock import hold
 
 CONFIG, EPOCHS, METRICS, MODEL = "config.json", "epochs.jsonl", "metrics.json", "model.safetensors"
@@ -93,14 +93,13 @@ class RunFolder:
         """Listed files that someone has removed, except the configuration: without it there is no run."""
         return [name for name in self.listed if name != CONFIG and not os.path.lexists(self.path / name)]
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: Content) -> None:
         """Write a file and list it."""
-        new = digest(data)
         if name not in self.listed and os.path.lexists(self.path / name):
             raise InputError(f"{self.path / name} is not a file of this run; move it, or name another folder")
-        if name in self.listed:
-            self._list({name: [*self.listed[name], new]})
-        write_whole(self.path / name, data)
+        with replacing(self.path / name, data) as new:
+            if name in self.listed:
+                self._list({name: [*self.listed[name], new]})
         self._list({name: [new]})
 
     def adopt(self, names: list[str]) -> None:
@@ -108,6 +107,8 @@ class RunFolder:
         self._list({name: [digest(read_plain(self.path / name))] for name in names})
 
     def remove(self, names: list[str]) -> None:
+        if not names:
+            return
         self._list({name: [] for name in names})
         for name in names:
             (self.path / name).unlink(missing_ok=True)

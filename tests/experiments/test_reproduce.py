@@ -477,7 +477,7 @@ with closing(run_missing([row], (0,), Path(sys.argv[1]), 1)) as done:
 """
 
 
-def test_what_was_cut_off_goes_on_from_its_checkpoint(tmp_path):
+def test_what_was_cut_off_goes_on_from_its_checkpoint(tmp_path, runs_here):
     """The run makes a checkpoint, and the second start leaves the epochs before it as they were."""
     settings = {"epochs": 30, "warmup_steps": 0, "episodes": 2, "batch_size": 8}
     command = [sys.executable, "-c", STOPPED, str(tmp_path), json.dumps(SMALL), json.dumps(settings)]
@@ -489,7 +489,8 @@ def test_what_was_cut_off_goes_on_from_its_checkpoint(tmp_path):
     checkpoints = sorted(path.name for path in folder.glob("checkpoint-*"))
     assert checkpoints and not checkpoints[-1].startswith("checkpoint-000000-0000-")
     before = [json.loads(line) for line in (folder / "epochs.jsonl").read_text().splitlines()]
-    assert subprocess.run(command, capture_output=True, text=True).stdout == "1\n"
+    row = Row("long", "Long", "kand_logic", options=SMALL, settings=settings)
+    assert list(run_missing([row], (0,), tmp_path, jobs=1)) == [(row, 0)]
     made = json.loads((tmp_path / "kand_logic/long.jsonl").read_text())
     assert len(made["curve"]) == 30 and not made["interrupted"]
     assert 0 < len(before) < 30 and made["curve"][: len(before)] == before  # to the microsecond: not trained again

@@ -382,26 +382,32 @@ from softpnet import Learner
 sys.path.insert(0, {root!r})
 from tests.training.test_checkpoint import ANCHORS, IMAGES, LABELS, Crash, Noisy, crash_at, task
 
-model = Learner(task(), encoder=Noisy, threads=1, processes=2, epochs=2, batch_size=4, warmup_steps=1, episodes=2)
-stop = crash_at(int(sys.argv[2])) if len(sys.argv) > 2 else None
-try:
-    model.fit(IMAGES, LABELS, ANCHORS, run=sys.argv[1], resume=True, checkpoint_steps=1, progress=stop)
-except Crash:
-    import os
-    os._exit(7)
+def fit(run, stop=None):
+    model = Learner(task(), encoder=Noisy, threads=1, processes=2, epochs=2, batch_size=4, warmup_steps=1, episodes=2)
+    model.fit(IMAGES, LABELS, ANCHORS, run=run, resume=True, checkpoint_steps=1, progress=stop)
+
+if sys.argv[1] == "resumed":
+    fit("cut")
+else:
+    fit("whole")
+    try:
+        fit("cut", crash_at(4))
+    except Crash:
+        import os
+        os._exit(7)
 """
 
 
 def test_processes_that_train_together_resume_together(tmp_path):
     (tmp_path / "together.py").write_text(TOGETHER.format(root=str(Path(__file__).parents[2])))
 
-    def run(*arguments):
-        command = [sys.executable, "together.py", *arguments]
+    def run(which):
+        command = [sys.executable, "together.py", which]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
         return done.returncode, done.stderr
 
-    assert run("whole")[0] == 0
-    assert run("cut", "4")[0] == 7
-    code, error = run("cut")
+    code, error = run("whole, then cut")
+    assert code == 7, error
+    code, error = run("resumed")
     assert code == 0, error
     assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")

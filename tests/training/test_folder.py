@@ -5,9 +5,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from softpnet.errors import InputError, StorageError
-from softpnet.storage import digest, read_plain, write_whole
+from softpnet.storage import digest, from_safetensors, read_plain, safetensors_pieces, to_safetensors, write_whole
 from softpnet.training import folder as folders
 from softpnet.training.folder import MANIFEST, RunFolder, free_run_folder, last_run_folder, plain_name
 from softpnet.training.lock import LOCK, hold
@@ -183,3 +184,36 @@ def test_the_last_folder_of_a_name_is_the_newest_of_its_numbers(tmp_path):
 @pytest.mark.parametrize("name, folder", [("..", "_."), (".", "_"), (".a", "_a"), ("a/b", "a_b"), ("2 bars", "2_bars")])
 def test_a_folder_named_after_a_task_is_a_plain_one(name, folder):
     assert plain_name(name) == folder
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tensors_in_pieces_are_read_as_those_that_the_library_writes(tmp_path, seed):
+    generator = torch.Generator().manual_seed(seed)
+    kinds = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+    kinds += [torch.bfloat16, torch.float16, torch.float32, torch.float64]
+    shapes = [(), (0,), (3,), (5, 7)]
+    given = {f"{kind} {shape}": torch.rand(shape, generator=generator).mul(9).to(kind)
+             for kind in kinds for shape in shapes}  # fmt: skip
+    given |= {"ünïcode": torch.rand(3, 4, generator=generator).T, "tied": given["torch.float32 (3,)"]}
+    notes = {"numbers": '{"a": [1, 2]}'}
+    with RunFolder.to_write(tmp_path) as run:
+        run.write("model.safetensors", safetensors_pieces(given, notes))
+        data = run.read("model.safetensors")  # as the manifest lists it
+    written, found = from_safetensors(data, tmp_path)
+    expected, _ = from_safetensors(to_safetensors(given, notes), tmp_path)
+    assert found == notes and written.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert written[name].dtype == tensor.dtype and torch.equal(written[name], tensor)
+
+
+def test_a_file_within_whose_writing_another_one_fails_is_not_left_half_written(tmp_path, monkeypatch):
+    with RunFolder.to_write(tmp_path) as run:
+        run.write("config.json", b"old")
+
+        def full(changes):
+            raise StorageError("the manifest could not be written")
+
+        monkeypatch.setattr(run, "_list", full)
+        with pytest.raises(StorageError, match=r"^the manifest could not be written$"):
+            run.write("config.json", b"new")
+        assert run.read("config.json") == b"old" and not list(tmp_path.glob("*.part"))

@@ -47,25 +47,43 @@ def test_a_process_that_is_lost_before_or_after_training_is_a_sentence_too(tmp_p
         pass
 
 
-@pytest.mark.parametrize("victim", ["the first", "the second"])
-def test_a_killed_process_ends_the_other_with_a_sentence(tmp_path, victim):
-    (tmp_path / "task.py").write_text(TASK)
+def trained(folder):
+    """How many epochs are in the run folder."""
+    path = folder / "epochs.jsonl"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+@pytest.fixture(scope="module", params=["the first", "the second"])
+def killed(request, tmp_path_factory):
+    """Two processes that train together, of which one is killed: which, exit code of the first, stdout, stderr."""
+    folder, victim = tmp_path_factory.mktemp("killed"), request.param
+    (folder / "task.py").write_text(TASK)
     words = ["train", "task.py", "--processes", "2", "--threads", "1", "--epochs", "1000000", "--batch-size", "4"]
     with subprocess.Popen(
         [sys.executable, "-m", "softpnet", *words, "--no-pictures", "--out", "run"],
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
+        cwd=folder,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},  # what a killed process has said is not lost
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as first:
-        assert wait_for((tmp_path / "run/epochs.jsonl").exists, first), "no epoch was trained"
+        assert wait_for(lambda: trained(folder / "run") >= 2, first), "no two epochs were trained"
         (second,) = Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()
         os.kill({"the first": first.pid, "the second": int(second)}[victim], signal.SIGKILL)
-        _, said = first.communicate(timeout=PATIENCE_S)  # both write there, so that both have ended
+        out, said = first.communicate(timeout=PATIENCE_S)  # both write there, so that both have ended
+    return victim, first.returncode, out, said
+
+
+def test_a_log_of_two_processes_has_every_epoch_once(killed):
+    assert killed[2].count("epoch 1/1000000: ") == 1
+
+
+def test_a_killed_process_ends_the_other_with_a_sentence(killed):
+    victim, code, _, said = killed
     rank = {"the first": 1, "the second": 0}[victim]
     assert "Traceback" not in said
     assert said.strip().splitlines()[-1] == (
         f"softpnet: one of the 2 processes that train together has ended, so that process {rank} cannot go on; "
         "resume from the last checkpoint"
     )
-    assert first.returncode == (-signal.SIGKILL if victim == "the first" else 2)
+    assert code == (-signal.SIGKILL if victim == "the first" else 2)
