@@ -26,10 +26,7 @@ def _sweep(batch: int = 64, layers: int = 16, nodes: int = 64, values: int = 4) 
     generator = torch.Generator().manual_seed(0)
     space = ConceptSpace(slots=layers, values=values)
     widths = [1, *[nodes] * (layers - 1), 2]
-    edges = [
-        torch.randint(after, (here, values), generator=generator)
-        for here, after in itertools.pairwise(widths)
-    ]
+    edges = [torch.randint(after, (here, values), generator=generator) for here, after in itertools.pairwise(widths)]
     rule = Diagram(space, range(layers), edges, torch.tensor([0, 1]))
     log_p = torch.randn(batch, layers, values, generator=generator).log_softmax(-1)
     labels = torch.arange(batch) % 2

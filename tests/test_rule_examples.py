@@ -1,6 +1,5 @@
 """The examples of rules: each rule is compiled as its file says, and a tiny training runs."""
 
-import importlib.util
 import itertools
 import runpy
 from pathlib import Path
@@ -16,11 +15,6 @@ from softpnet.training.streams import Streams
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 TINY = {"epochs": 1, "warmup_steps": 2, "warmup_examples": 0, "episodes": 5, "copies": 1}
-
-
-def needs(*packages):
-    absent = [name for name in packages if importlib.util.find_spec(name) is None]
-    return pytest.mark.skipif(bool(absent), reason=f"needs {', '.join(absent)}, of the extra `solvers`")
 
 
 def load(name, **options):
@@ -50,7 +44,7 @@ FEW = {"train": 8, "test": 4}
         ("non_decreasing", FEW),
         ("formula", FEW),
         ("traffic_scene", FEW),
-        pytest.param("latin_square", FEW, marks=needs("clingo")),
+        ("latin_square", FEW),
     ],
 )
 def test_a_tiny_training_has_exact_targets(name, options, recwarn):
@@ -66,7 +60,7 @@ def test_a_tiny_training_has_exact_targets(name, options, recwarn):
         ("product", {0: 19, 1: 1, 12: 4, 81: 1}),
         ("parity_xor", {0: 50, 1: 50}),
         ("non_decreasing", {0: 994_995, 1: 5_005}),
-        pytest.param("latin_square", {0: 4**16 - 576, 1: 576}, marks=needs("clingo")),
+        ("latin_square", {0: 4**16 - 576, 1: 576}),
     ],
 )
 def test_the_compiled_rule_has_as_many_assignments_of_a_label_as_there_are(name, counts):
@@ -136,7 +130,6 @@ def test_parity_tells_no_two_digits_of_one_parity_apart():
     assert report.ok and "20 of 45 exchanges" in report["shortcuts"].message
 
 
-@needs("clingo")
 def test_the_answer_sets_are_the_latin_squares():
     task = load("latin_square")
     lines = torch.tensor(list(itertools.permutations(range(4))))  # [24, 4]
@@ -147,7 +140,6 @@ def test_the_answer_sets_are_the_latin_squares():
     assert (task.rule(latin) == 1).all() and (task.rule(corrupt) == 0).all()
 
 
-@needs("cpmpy", "ortools")
 def test_boards_of_sudoku_are_valid_and_corrupted_ones_are_not(generator):
     made = functions("sudoku9")
     boards = made["boards"](200, generator)
@@ -157,7 +149,6 @@ def test_boards_of_sudoku_are_valid_and_corrupted_ones_are_not(generator):
     assert rule.label_of(boards[0].tolist()) == [1] and rule.label_of([0] * 81) is None
 
 
-@needs("cpmpy", "ortools")
 def test_a_tiny_training_of_sudoku_asks_the_solver():
     task = load("sudoku9", train=2, test=2)
     assert task.settings["targets"] == "solver"

@@ -196,6 +196,4 @@ def _tiled(labels: Tensor, times: int) -> Tensor:
 def check_order(order: Any, space: ConceptSpace) -> None:
     """Raise unless every concept is read exactly once."""
     if order is not None and sorted(order) != list(range(space.k)):
-        raise TaskError(
-            f"the order of the concepts is {list(order)}, expected each of 0 to {space.k - 1} exactly once"
-        )
+        raise TaskError(f"the order of the concepts is {list(order)}, expected each of 0 to {space.k - 1} exactly once")

@@ -2,7 +2,7 @@
 
 import pytest
 
-OWN = '''
+OWN = """
 import torch
 import softpnet as sp
 
@@ -19,7 +19,7 @@ def data(streams):
 task = sp.Task(sp.ConceptSpace(slots=2, values=3), rule, name="sum", data=data,
                encoder=lambda channels: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3, 4)),
                settings={"epochs": 1, "warmup_steps": 1})
-'''
+"""
 
 
 @pytest.fixture

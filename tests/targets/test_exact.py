@@ -50,19 +50,14 @@ def test_the_target_is_made_of_every_feasible_assignment(name, kind, gamma):
     assert state.tensors() == {}  # nothing is remembered
 
 
-def not_compiled(task):
-    task.memo["compilation"] = Compilation(None, "not compiled", "it is too large", 0.0)
-    return task
-
-
-def test_without_a_compiled_rule_exact_is_refused_and_auto_takes_the_k_best():
-    task, labels = not_compiled(sp.Task(SPACE, total)), torch.arange(10)
+def test_without_a_compiled_rule_exact_is_refused_and_auto_takes_the_k_best(uncompiled):
+    task, labels = uncompiled(sp.Task(SPACE, total)), torch.arange(10)
     with pytest.raises(TaskError, match=r"targets='exact' needs a compiled rule.*not compiled: it is too large"):
         made(task, labels, targets="exact")
     source, state = made(task, labels, working_set=64, kbest_pool=64)
     asked = query(labels)
     torch.testing.assert_close(source.target(state, asked, torch.Generator())[0], brute_force(total, asked, 0.5))
-    assert source.notes() == ["targets: kbest, since the rule is not compiled: it is too large"]
+    assert source.notes() == ["targets: kbest, since the rule is not compiled: it is too large, says the test"]
 
 
 def test_labels_that_the_compiled_rule_does_not_know_have_the_k_best_beside_exact_targets():
@@ -116,6 +111,6 @@ def test_a_walk_from_drawn_rows_reaches_rows_that_the_cache_lacks(unlisted):
     assert (total(found.rows) == 4).all() and len(found.rows[:, 0].unique(dim=0)) == 12
 
 
-def test_a_rule_that_cannot_be_drawn_from_has_no_cache(unlisted):
-    with pytest.raises(TaskError, match=r"64 assignments, too many to list.*not compiled: it is too large; give"):
-        make_cache(not_compiled(sp.Task(SPACE, total)), torch.Generator())
+def test_a_rule_that_cannot_be_drawn_from_has_no_cache(unlisted, uncompiled):
+    with pytest.raises(TaskError, match=r"64 assignments, too many to list.*not compiled: it is too large.*; give"):
+        make_cache(uncompiled(sp.Task(SPACE, total)), torch.Generator())
