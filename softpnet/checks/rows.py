@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 
 import torch
 from torch import Tensor
@@ -17,6 +16,7 @@ from softpnet.rules.diagram import CompiledRule
 from softpnet.rules.function import some_rows
 from softpnet.rules.labels import find_labels
 from softpnet.rules.moves import change_one
+from softpnet.task.rows import Rows
 from softpnet.task.task import Task
 
 TRIED = 100_000
@@ -37,9 +37,9 @@ def complete_is_true(subject: Subject) -> str:
         raise NotApplicable("the task brings no rows of its own")
     if not cache.complete.any():
         raise NotApplicable("the rows are called complete for no label")
-    rule = compilation(dataclasses.replace(task, rows=None)).rule if _can_be_counted(task) else None
-    if rule is not None:
-        return _counted(subject, rule)
+    alone = compilation(dataclasses.replace(task, rows=None)) if _can_be_counted(task) else None
+    if alone is not None and alone.rule is not None and alone.how == "exact":
+        return _counted(subject, alone.rule)
     rows, generator = cache.rows.long(), subject.generator("complete")
     some = rows[torch.randint(len(rows), (TRIED,), generator=generator)]
     near = change_one(some, torch.tensor(task.space.sizes), generator)
@@ -57,7 +57,7 @@ def complete_is_true(subject: Subject) -> str:
 
 def _can_be_counted(task: Task) -> bool:
     """Whether the rule can be compiled without its rows, and exactly: probing would only be another sample."""
-    return task.space.size <= TABLE or not inspect.isfunction(task.rule)
+    return task.space.size <= TABLE or hasattr(task.rule, "compiled") or isinstance(task.rule, Rows)
 
 
 def _counted(subject: Subject, rule: CompiledRule) -> str:
@@ -65,7 +65,7 @@ def _counted(subject: Subject, rule: CompiledRule) -> str:
     task, cache = subject.task, subject.cache
     labels, rows = cache.labels[cache.complete], cache.counts[cache.complete]
     for label, found, there in zip(labels, rows.tolist(), rule.count(labels), strict=True):
-        if found < there:
+        if found != there:
             drawn = rule.sample(label.expand(TRIED, *label.shape), subject.generator("complete"))
             missing = find_rows(task.space, cache.rows.long(), drawn) < 0
             shown = drawn[missing][0] if missing.any() else drawn[0]

@@ -43,7 +43,10 @@ class Rule:
             [str(label), f"{count:,}", f"{count / task.space.size:.4%}"]
             for label, count in zip(found.rule.labels.tolist(), counts, strict=True)
         ]
-        say_table(f"assignments of {len(lines):,} labels", ["label", "assignments", "share"], lines[:SHOWN], right=True)
+        about = "" if found.how == "exact" else f", if what is {found.how} is right"
+        say_table(
+            f"assignments of {len(lines):,} labels{about}", ["label", "assignments", "share"], lines[:SHOWN], right=True
+        )
         if len(lines) > SHOWN:
             say(f"and {len(lines) - SHOWN:,} more labels")
         if not found.rule.is_total:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from softpnet.data.tables import Table
@@ -12,12 +13,13 @@ from softpnet.task.rows import Rows
 
 def read_rows(path: str | Path, other: int = -1) -> Rows:
     """Rows from a safetensors file (`rows`, `labels`, `complete`), or a CSV table with a column per concept, in their
-    order, and one or more whose names begin with "label". As a rule, all other assignments have the label `other`."""
+    order, and one named "label", or several named "label 0", "label 1", ... As a rule, all other assignments have the
+    label `other`."""
     path = Path(path)
     if path.suffix.lower() != ".csv":
         return stored_rows(path, other)
     table = Table(path)
-    labels = [name for name in table.header if name.lower().startswith("label")]
+    labels = [name for name in table.header if re.fullmatch(r"label ?\d*", name)]
     concepts = [name for name in table.header if name not in labels]
     if not labels or not concepts:
         raise InputError(f"{path} has the columns {table.header}, expected one per concept and one named 'label'")

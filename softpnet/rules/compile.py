@@ -11,15 +11,16 @@ from torch import Generator, Tensor
 
 from softpnet.errors import InputError, TaskError, user_code
 from softpnet.rules.diagram import CompiledRule, Diagram, NotCompiled
-from softpnet.rules.labels import find_labels, name_labels, sampled_labels, unique_labels
-from softpnet.rules.machine import Machine, check_order
+from softpnet.rules.labels import find_labels, name_labels, sampled_rows, unique_labels
+from softpnet.rules.machine import check_order
 from softpnet.rules.merge import from_rows, from_table, sifted
 from softpnet.rules.probe import probed
 from softpnet.rules.rows import verified_rows
 from softpnet.task.rows import Rows
 from softpnet.task.task import Task
 
-How = Literal["exact", "probed", "not compiled"]
+How = Literal["exact", "listed", "probed", "not compiled"]
+"""Listed: exact, if the rows that the task calls complete are, and no label is so rare that it was never seen."""
 
 TABLE = 10_000_000
 """A rule over so many assignments is asked about each of them."""
@@ -63,8 +64,9 @@ def _compiled(task: Task) -> tuple[CompiledRule, How, str]:
     check_order(task.order, space)
     order = tuple(range(space.k)) if task.order is None else tuple(task.order)
     if hasattr(rule, "compiled"):  # it knows best itself
-        if isinstance(rule, Machine) and task.order is not None:
-            raise TaskError(f"task {task.name!r} has an order, but its rule is a Machine; give the Machine that order")
+        if task.order is not None:
+            kind = type(rule).__name__
+            raise TaskError(f"task {task.name!r} has an order, but its rule is a {kind}; give the {kind} that order")
         found = rule.compiled(space)
         return found, "exact", getattr(rule, "said", "from a state machine")
     if isinstance(rule, Rows):
@@ -77,12 +79,13 @@ def _compiled(task: Task) -> tuple[CompiledRule, How, str]:
     if given is not None:
         listed = _listed(task, given, order)
         if listed is not None:
-            return listed, "exact", f"from {len(given.rows):,} rows that are called complete"
+            return listed, "listed", f"from {len(given.rows):,} rows that are called complete"
     known = torch.zeros(0, space.k, dtype=torch.int64) if given is None else verified_rows(task, given)
     with user_code(f"the rule of task {task.name!r} cannot be probed"):
         result = probed(space, task.rule, order, known)
     rare = f"; {result.rare:,} labels are too rare to be sure of" if result.rare else ""
-    said = f"no disagreement in {result.checks:,} checks of {space.size:.3g} assignments{rare}"
+    size = f"{space.size:,}" if space.size < 10**12 else f"about 10^{len(str(space.size)) - 1}"
+    said = f"no disagreement in {result.checks:,} checks of {size} assignments{rare}"
     return _in_order(task, result.diagram), "probed", said
 
 
@@ -115,13 +118,16 @@ def _listed(task: Task, given: Rows, order: tuple[int, ...]) -> Diagram | None:
         return None
     rows, complete = verified_rows(task, given), given.complete.long()
     labels = task.rule(rows)
-    known = unique_labels(torch.cat([labels, sampled_labels(task)]))[0]
+    tried = sampled_rows(task)
+    seen = task.rule(tried)
+    known = unique_labels(torch.cat([labels, seen]))[0]
     others = known[find_labels(complete, known) < 0]
     kept: Tensor = find_labels(complete, labels) >= 0
     if len(others) > 1 or not kept.any():
         return None
-    other = others[0] if len(others) else None
-    return _in_order(task, from_rows(task.space, rows[kept], labels[kept], order, other))
+    diagram = from_rows(task.space, rows[kept], labels[kept], order, others[0] if len(others) else None)
+    # Rows that are not complete after all are no foundation.
+    return _in_order(task, diagram) if diagram.contains(tried, seen).all() else None
 
 
 def known_labels(task: Task, labels: Tensor) -> Tensor:

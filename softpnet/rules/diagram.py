@@ -14,14 +14,11 @@ import torch
 from torch import Generator, Tensor
 from torch.autograd.function import once_differentiable
 
-from softpnet.errors import TaskError
+from softpnet.errors import InputError, TaskError
 from softpnet.rules import sweeps
-from softpnet.rules.labels import find_labels
+from softpnet.rules.labels import find_labels, unique_labels
 from softpnet.rules.sweeps import Layers
 from softpnet.task.concepts import ConceptSpace
-
-AT_ONCE = 1024
-"""So many labels are looked at in one sweep."""
 
 
 class NotCompiled(TaskError):
@@ -38,10 +35,16 @@ class CompiledRule(ABC):
 
     space: ConceptSpace
     order: tuple[int, ...]
+    at_once = 1024
+    """So many labels are looked at in one sweep."""
 
     @abstractmethod
     def layers(self, labels: Tensor) -> Layers:
         """The rule, unrolled for these labels, on their device."""
+
+    @abstractmethod
+    def contains(self, rows: Tensor, labels: Tensor) -> Tensor:
+        """Whether each assignment `[..., k]` has its label, `[...]` or `[..., m]`: `[...]`."""
 
     @property
     def is_total(self) -> bool:
@@ -50,7 +53,7 @@ class CompiledRule(ABC):
 
     def knows(self, labels: Tensor) -> Tensor:
         """Which labels it can be asked about, `[B]`: those that any assignment has."""
-        parts = [sweeps.reachable(self.layers(part)) for part in labels.split(AT_ONCE)]
+        parts = [sweeps.reachable(self.layers(part)) for part in labels.split(self.at_once)]
         return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.bool)
 
     def log_prob(self, log_p: Tensor, labels: Tensor) -> Tensor:
@@ -81,13 +84,16 @@ class CompiledRule(ABC):
         """An assignment of each label, uniform over S(y), or drawn from p(c|x, y) of log p `[B, k, h]`: `[B, k]`."""
         if log_p is not None:
             return sweeps.sample(self.layers(labels), log_p, torch.arange(len(labels)), generator)
-        distinct, which = labels.unique(dim=0, return_inverse=True)
+        if not self.knows(labels).all():
+            raise InputError(f"no assignment has label {labels[~self.knows(labels)][0].tolist()}, so none can be drawn")
+        distinct, which = unique_labels(labels)
         uniform = torch.zeros(len(distinct), self.space.k, self.space.h)
         return sweeps.sample(self.layers(distinct), uniform, which, generator)
 
     def count(self, labels: Tensor) -> list[int]:
         """How many assignments have each label."""
-        return sweeps.count(self.layers(labels), self.space.size)
+        parts = [sweeps.count(self.layers(part), self.space.size) for part in labels.split(self.at_once)]
+        return [count for part in parts for count in part]
 
 
 class Diagram(CompiledRule):
@@ -123,6 +129,10 @@ class Diagram(CompiledRule):
         accepted = (leaves[:, None] == wanted).to(labels.device)  # [L + 1, B]
         return Layers(self.order, [edges.to(labels.device) for edges in self.edges], accepted)
 
+    def count(self, labels: Tensor) -> list[int]:
+        counts = [*sweeps.count_ways(self.edges, len(self.labels) + 1, self.space.size), 0]
+        return [counts[leaf] for leaf in find_labels(self.labels, labels).tolist()]  # the last where it has none
+
     def leaf(self, rows: Tensor) -> Tensor:
         """The leaf of each assignment `[..., k]`: the place of its label among the labels, `[...]`."""
         node = torch.zeros(rows.shape[:-1], dtype=torch.int64, device=rows.device)
@@ -131,7 +141,6 @@ class Diagram(CompiledRule):
         return node
 
     def contains(self, rows: Tensor, labels: Tensor) -> Tensor:
-        """Whether each assignment `[..., k]` has its label, `[...]` or `[..., m]`: `[...]`."""
         wanted = find_labels(self.labels, labels.cpu().reshape(-1, *self.labels.shape[1:])).view(rows.shape[:-1])
         return self.leaf(rows) == wanted.to(rows.device)
 

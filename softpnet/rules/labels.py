@@ -6,31 +6,45 @@ import warnings
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from softpnet.errors import InputError
+from softpnet.rules.function import some_rows
 from softpnet.task.task import Task
 
 SAMPLED = 100_000
 """So many random assignments stand for all of a space that is too large to list."""
 
 
+MANY = 10_000
+"""Label vectors from which on sorting them whole is slow."""
+
 SHOWN = 5
 """So many labels, and examples of each, are named in a message."""
 
 
+def sampled_rows(task: Task) -> Tensor:
+    """Many random assignments, always the same ones, `[M, k]`."""
+    return some_rows(task.space, SAMPLED)
+
+
 def sampled_labels(task: Task) -> Tensor:
     """The distinct labels of many random assignments, always the same ones."""
-    space = task.space
-    rows = torch.rand(SAMPLED, space.k, generator=Generator().manual_seed(0)) * torch.tensor(space.sizes)
-    return unique_labels(task.rule(rows.long()))[0]
+    return unique_labels(task.rule(sampled_rows(task)))[0]
 
 
 def unique_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
     """The distinct labels, sorted, and the index of each label among them `[N]`."""
-    if labels.dim() == 1:  # much faster than the general case
+    if labels.dim() == 1:
         return labels.unique(return_inverse=True)
-    return labels.unique(dim=0, return_inverse=True)
+    if len(labels) < MANY:
+        return labels.unique(dim=0, return_inverse=True)
+    ids = torch.zeros(len(labels), dtype=torch.int64)  # the same entry by entry, which is much faster for many
+    for entry in labels.unbind(1):
+        values, each = entry.unique(return_inverse=True)
+        ids = (ids * len(values) + each).unique(return_inverse=True)[1]
+    one_of = torch.zeros(int(ids.max()) + 1, dtype=torch.int64).scatter(0, ids, torch.arange(len(ids)))
+    return labels[one_of], ids
 
 
 def find_labels(known: Tensor, labels: Tensor) -> Tensor:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from softpnet.errors import InputError, TaskError
+from softpnet.errors import InputError, TaskError, user_code
 from softpnet.rules.diagram import CompiledRule, Diagram
 from softpnet.rules.function import some_rows
 from softpnet.rules.labels import unique_labels
 from softpnet.rules.merge import check_budget, merged_diagram, sifted
 from softpnet.rules.sweeps import Layers
 from softpnet.task.concepts import ConceptSpace
-from softpnet.task.integers import is_integer
+from softpnet.task.integers import any_entry, is_integer
+
+LARGEST = 20_000_000
+"""No layer that is unrolled for a batch has more edges."""
 
 
 class Machine:
@@ -54,8 +57,11 @@ class Machine:
             raise TaskError("a Machine takes either label=..., or accept=... and rule=...")
         if accept is not None and rule is None:
             raise TaskError("a Machine with accept=... cannot say which label a row has; give it rule=... too")
-        self.start, self.step, self.label, self.accept, self.rule = torch.tensor(start), step, label, accept, rule
-        self.order = order
+        self.step, self.label, self.accept, self.rule, self.order = step, label, accept, rule, order
+        try:
+            self.start = torch.tensor(start)
+        except (TypeError, ValueError, RuntimeError):
+            self.start = torch.tensor(-1)
         if not is_integer(self.start) or self.start.dim() > 1 or (self.start < 0).any():
             raise TaskError(f"the start of a Machine is {start!r}, expected a whole number, 0 or more, or a tuple")
 
@@ -64,12 +70,11 @@ class Machine:
         return self.rule(rows) if self.rule is not None else self._run(rows)
 
     def _run(self, rows: Tensor) -> Tensor:
-        assert self.label is not None
         flat = rows.reshape(-1, rows.shape[-1])
         states = self.start.to(rows.device).expand(len(flat), *self.start.shape)
         for concept in self.reads(rows.shape[-1]):
             states = self._stepped(states, concept, flat[:, concept])
-        labels = self.label(states)
+        labels = self._labels(states)
         return labels.reshape(*rows.shape[:-1], *labels.shape[1:])
 
     def reads(self, k: int) -> tuple[int, ...]:
@@ -93,8 +98,7 @@ class Machine:
             states, place = unique_labels(every)
             edges.append(place.view(-1, space.sizes[concept]))
             check_budget([len(layer) for layer in edges])
-        assert self.label is not None
-        diagram = merged_diagram(space, order, edges, self.label(states))
+        diagram = merged_diagram(space, order, edges, self._labels(states))
         self._compare(diagram)
         return diagram if self.order is not None else sifted(diagram)
 
@@ -115,6 +119,30 @@ class Machine:
             )
         return after.long()
 
+    def _labels(self, states: Tensor) -> Tensor:
+        """Of the last states, checked."""
+        assert self.label is not None
+        with user_code("the label of the Machine cannot be found"):
+            labels = self.label(states)
+        if not is_integer(labels) or labels.shape[:1] != states.shape[:1] or labels.dim() > 2:
+            found = f"{labels.dtype} {list(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
+            raise TaskError(
+                f"the label of the Machine gives {found} for {len(states)} states, expected integers "
+                f"[{len(states)}] or [{len(states)}, m]"
+            )
+        return labels.long()
+
+    def accepted(self, states: Tensor, labels: Tensor) -> Tensor:
+        """Which last states have their labels, checked, `[S]`."""
+        assert self.accept is not None
+        with user_code("what the Machine accepts cannot be found"):
+            found = self.accept(states, labels)
+        if not isinstance(found, Tensor) or found.dtype != torch.bool or found.shape != states.shape[:1]:
+            shown = f"{found.dtype} {list(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+            expected = f"bool [{len(states)}]"
+            raise TaskError(f"accept of the Machine gives {shown} for {len(states)} states, expected {expected}")
+        return found
+
     def _compare(self, diagram: Diagram) -> None:
         """Raise where the diagram differs from what the machine, or its rule, says of single rows."""
         rows = some_rows(diagram.space, 1000)
@@ -131,17 +159,21 @@ class Machine:
 class Unrolled(CompiledRule):
     """A machine that sees the label, unrolled for each batch: its nodes are the states that any example can reach."""
 
+    at_once = 64  # each of many labels adds states, which are then tried for all of them
+
     def __init__(self, machine: Machine, space: ConceptSpace) -> None:
         self.machine, self.space, self.order = machine, space, machine.reads(space.k)
         rows = some_rows(space, 256)
         labels = machine(rows)
         self.label_shape = labels.shape[1:]
-        refused = ~self.contains(rows, labels)
-        if refused.any():
-            raise TaskError(
-                "the Machine does not accept the label that its rule gives to a row, as "
-                f"{rows[refused][0].tolist()}; correct one of them"
-            )
+        others = labels.roll(1, 0)
+        for asked, verb in ((labels, "does not accept"), (others, "accepts another label than")):
+            wrong = self.contains(rows, asked) != ~any_entry(asked != labels)
+            if wrong.any():
+                raise TaskError(
+                    f"the Machine {verb} the label that its rule gives to a row, as {rows[wrong][0].tolist()}; correct "
+                    "one of them"
+                )
 
     def layers(self, labels: Tensor) -> Layers:
         machine, batch = self.machine, len(labels)
@@ -151,11 +183,16 @@ class Unrolled(CompiledRule):
         states, edges = machine.start[None].to(labels.device), []
         for concept in self.order:
             size, width = self.space.sizes[concept], len(states)
+            if width * size * batch > LARGEST:
+                raise TaskError(
+                    f"the Machine reaches {width:,} states before concept {concept} for {batch} labels, more than can "
+                    f"be unrolled ({LARGEST:,} edges); let its step forget more, or train with a smaller batch_size"
+                )
             many, _, values = _with_every_value(states, size, concept)
             after = machine._stepped(
                 many.repeat_interleave(batch, 0), concept, values.repeat_interleave(batch), _tiled(labels, len(many))
             )
-            rejected = (after < 0).reshape(len(after), -1).any(1)
+            rejected = any_entry(after < 0)
             after = after.masked_fill(rejected.view(-1, *[1] * (after.dim() - 1)), -1)
             states, place = unique_labels(torch.cat([torch.full_like(after[:1], -1), after]))  # the rejected ones first
             states, place = states[1:], (place[1:] - 1) % len(states)  # and now last
@@ -165,21 +202,19 @@ class Unrolled(CompiledRule):
 
     def _accepted(self, states: Tensor, labels: Tensor) -> Tensor:
         """Which last states have each label, `[S + 1, B]`; the last one is where rejected ones go."""
-        assert self.machine.accept is not None
-        every = self.machine.accept(states.repeat_interleave(len(labels), 0), _tiled(labels, len(states)))
+        every = self.machine.accepted(states.repeat_interleave(len(labels), 0), _tiled(labels, len(states)))
         return torch.nn.functional.pad(every.view(len(states), len(labels)), (0, 0, 0, 1), value=False)
 
     def contains(self, rows: Tensor, labels: Tensor) -> Tensor:
-        """Whether the machine accepts each row `[M, k]` for its label, `[M]`."""
-        machine = self.machine
-        assert machine.accept is not None
+        machine, shape = self.machine, rows.shape[:-1]
+        rows, labels = rows.reshape(-1, rows.shape[-1]), labels.reshape(-1, *self.label_shape)
         states = machine.start.expand(len(rows), *machine.start.shape)
         alive = torch.ones(len(rows), dtype=torch.bool)
         for concept in self.order:
             states = machine._stepped(states, concept, rows[:, concept], labels)
-            alive &= ~(states < 0).reshape(len(rows), -1).any(1)
+            alive &= ~any_entry(states < 0)
             states = states.clamp_min(0)
-        return alive & machine.accept(states, labels)
+        return (alive & machine.accepted(states, labels)).view(shape)
 
 
 def _with_every_value(states: Tensor, size: int, concept: int) -> tuple[Tensor, int, Tensor]:
@@ -195,5 +230,10 @@ def _tiled(labels: Tensor, times: int) -> Tensor:
 
 def check_order(order: Any, space: ConceptSpace) -> None:
     """Raise unless every concept is read exactly once."""
-    if order is not None and sorted(order) != list(range(space.k)):
-        raise TaskError(f"the order of the concepts is {list(order)}, expected each of 0 to {space.k - 1} exactly once")
+    try:
+        fine = order is None or sorted(order) == list(range(space.k))
+    except TypeError:
+        fine = False
+    if not fine:
+        shown = list(order) if isinstance(order, Iterable) else order
+        raise TaskError(f"the order of the concepts is {shown}, expected each of 0 to {space.k - 1} exactly once")

@@ -102,6 +102,17 @@ def count(layers: Layers, size: int) -> list[int]:
     return [int(each) for each in values[0]]
 
 
+def count_ways(edges: Sequence[Tensor], leaves: int, size: int) -> list[int]:
+    """How many assignments lead to each leaf, in one sweep forwards over edges that all labels share."""
+    ways = np.ones(1, dtype=np.int64 if size < 2**63 else object)
+    widths = [*(len(layer) for layer in edges[1:]), leaves]
+    for layer, width in zip(edges, widths, strict=True):
+        after = np.zeros(width, dtype=ways.dtype)
+        np.add.at(after, layer.cpu().numpy(), ways[:, None])
+        ways = after
+    return [int(each) for each in ways]
+
+
 def reachable(layers: Layers) -> Tensor:
     """Whether any assignment has each example's label, `[B]`."""
     values = layers.accepted  # [W, B]

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from softpnet.rules.compile import check_known, compilation, is_total, known_labels
-from softpnet.rules.labels import sampled_labels, warn_of_unseen
+from softpnet.rules.labels import sampled_labels, unique_labels, warn_of_unseen
 from softpnet.targets.source import CandidateSource, Info, Query, State
 from softpnet.targets.weights import Candidates
 
@@ -25,7 +25,8 @@ class Source(CandidateSource):
         if known.all() or is_total(self.task):
             check_known(self.task, labels)
         else:
-            warn_of_unseen(self.task, sampled_labels(self.task), labels[~known])
+            seen = unique_labels(torch.cat([sampled_labels(self.task), labels[known]]))[0]
+            warn_of_unseen(self.task, seen, labels)
         return State()
 
     def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:

@@ -18,6 +18,11 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, Tensor) and not (value.dtype.is_floating_point or value.dtype.is_complex)
 
 
+def any_entry(flags: Tensor) -> Tensor:
+    """Whether any entry of each row is true: `[N]` or `[N, ...]` -> `[N]`; N may be 0."""
+    return flags if flags.dim() == 1 else flags.flatten(1).any(1)
+
+
 def as_int64(values: Tensor, what: str) -> Tensor:
     """Whole numbers of any type in the one that all code here computes with; `what` they are is for the error."""
     whole = values.long()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from softpnet.errors import TaskError
 from softpnet.task.concepts import row_keys
+from softpnet.task.integers import any_entry, is_integer
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +47,18 @@ class Rows:
         """Keys of the rows, sorted `[M]`; their labels, and last the other one `[M + 1]`; values per concept `[k]`."""
         if self.labels is None:
             raise TaskError("Rows that are a rule need labels=..., the label of each row")
-        limits = self.rows.amax(0) + 1
-        keys, place = row_keys(self.rows, limits.tolist()).sort()
+        if self.rows.dim() != 2 or not len(self.rows) or len(self.labels) != len(self.rows):
+            raise TaskError(
+                f"Rows that are a rule have rows of shape {list(self.rows.shape)} and {len(self.labels)} labels, "
+                "expected [M, k] with at least one row, and a label for each"
+            )
+        rows = self.rows.long()
+        limits = rows.amax(0) + 1
+        keys, place = row_keys(rows, limits.tolist()).sort()
         labels = self.labels[place].long()
-        twice = (keys[1:] == keys[:-1]) & (labels[1:] != labels[:-1]).reshape(len(labels) - 1, -1).any(1)
+        twice = (keys[1:] == keys[:-1]) & any_entry(labels[1:] != labels[:-1])
         if twice.any():
-            row = self.rows[place][:-1][twice][0].tolist()
+            row = rows[place][:-1][twice][0].tolist()
             raise TaskError(f"row {row} is listed with two labels; a rule gives each assignment one")
         return keys, torch.cat([labels, self.other_label[None]]), limits
 
@@ -59,4 +66,7 @@ class Rows:
     def other_label(self) -> Tensor:
         """Of an assignment that is not listed, `[]` or `[m]`."""
         assert self.labels is not None
-        return torch.as_tensor(self.other).expand(self.labels.shape[1:]).long()
+        other, shape = torch.as_tensor(self.other), self.labels.shape[1:]
+        if not is_integer(other) or other.shape not in (torch.Size(), shape):
+            raise TaskError(f"the other label is {self.other!r}, expected a whole number, or {list(shape)} of them")
+        return other.expand(shape).long()

@@ -38,8 +38,10 @@ class Task:
         rule: f_K: a function, vectorised, `[..., k] -> [...]` or `[..., m]`, integers; or a `Machine`, `Rows`, or a
             solver's model, which are such functions and say how they are compiled.
         name: for run folders and tables.
-        rows: makes the feasible assignments for the cache; every assignment is enumerated unless given.
-        move: the walk's proposal; another cached row with the same label unless given.
+        rows: makes the feasible assignments for the cache; unless given, all are enumerated, or some are drawn from
+            the compiled rule.
+        move: the walk's proposal; unless given, another cached row with the same label, or some concepts drawn anew
+            by the compiled rule.
         corrupt: for labels whose candidates are corrupted rows of another label.
         order: in which order a compiled rule reads the concepts; a good one is looked for unless given.
         data: makes training data, anchors and test sets from named random streams; needed by the command line only.

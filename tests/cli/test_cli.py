@@ -190,7 +190,10 @@ def test_help_names_every_command_and_every_setting(helps):
 @pytest.mark.parametrize(
     "arguments, parts",
     [
-        (["reproduce", "table3"], ["unknown row 'table3'", "there are figures, all, table1, table2, short, evenodd"]),
+        (
+            ["reproduce", "table3"],
+            ["unknown row 'table3'", "there are figures, all, table1, table2, short, examples, evenodd"],
+        ),
         (["reproduce", "table1", "--jobs", "0"], ["--jobs is 0, expected at least 1"]),
         (["table", "--seeds", "11"], ["--seeds is 11, expected 1 to 10"]),
         (["table", "--picture", "a.svg"], ["picture path 'a.svg' must end in .png"]),

@@ -5,8 +5,9 @@ import torch
 
 import softpnet as sp
 from softpnet.errors import InputError, TaskError
-from softpnet.rules import compile, merge
+from softpnet.rules import compile, merge, probe
 from softpnet.rules.compile import check_known, compilation
+from softpnet.rules.labels import unique_labels
 from softpnet.rules.merge import from_table, sifted
 from softpnet.tasks import load, visual_sudoku
 
@@ -81,9 +82,81 @@ def test_rows_of_another_rule_are_refused():
 
 def test_complete_rows_of_one_label_leave_the_rest_to_the_other():
     found = compilation(load("visual_sudoku"))
-    assert found.how == "exact" and found.rule.nodes == 515
+    assert found.how == "listed" and found.rule.nodes == 515
     assert found.rule.count(torch.tensor([1, 0])) == [288, 4**16 - 288]
     assert found.rule.contains(visual_sudoku.boards(), torch.ones(288, dtype=torch.int64)).all()
+
+
+NINE = sp.ConceptSpace(slots=9, values=10)
+ALIKE = torch.arange(10)[:, None].expand(10, 9)
+
+
+def three_labels(c):
+    """Ten assignments have label 1, nine have label 2: too few of 10^9 to be seen by chance."""
+    nearly = (c[..., :8] == 0).all(-1) & (c[..., 8] > 0)
+    return torch.where((c == c[..., :1]).all(-1), 1, torch.where(nearly, 2, 0))
+
+
+def test_a_label_that_was_never_seen_is_not_called_impossible():
+    task = sp.Task(NINE, three_labels, rows=lambda generator: sp.Rows(ALIKE, complete=torch.tensor([1])))
+    assert compilation(task).how == "listed"
+    with pytest.raises(
+        InputError, match=r"label 2 \(example ids 1\) is not known to the compiled rule.*rare or impossible"
+    ):
+        check_known(task, torch.tensor([1, 2]))
+
+
+def test_rows_that_are_not_complete_after_all_are_no_foundation():
+    wrong = lambda generator: sp.Rows(ALIKE[:1], complete=torch.tensor([0]))  # noqa: E731
+    found = compilation(sp.Task(NINE, lambda c: c.sum(-1) % 2, rows=wrong))
+    assert found.how == "probed" and found.rule.count(torch.tensor([0, 1])) == [5 * 10**8] * 2
+
+
+def test_an_order_beside_a_rule_that_has_its_own_is_refused():
+    machine = sp.Machine(0, lambda states, concept, values: states + values, lambda states: states)
+    with pytest.raises(TaskError, match="has an order, but its rule is a Machine; give the Machine that order"):
+        compilation(sp.Task(SPACE, machine, order=[0, 1, 2, 3]))
+
+
+@pytest.mark.parametrize("order", [3, [0, 1, 2], "abcd"])
+def test_what_is_no_order_is_refused(order):
+    with pytest.raises(TaskError, match="the order of the concepts is"):
+        compilation(sp.Task(SPACE, total, order=order))
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        (dict(rows=EVERY, labels=total(EVERY)[:3]), r"rows of shape \[81, 4\] and 3 labels"),
+        (dict(rows=EVERY[:0], labels=total(EVERY)[:0]), r"rows of shape \[0, 4\] and 0 labels"),
+        (dict(rows=EVERY, labels=total(EVERY), other=0.5), "the other label is 0.5, expected a whole number"),
+    ],
+)
+def test_rows_that_are_no_rule_are_refused(given, said):
+    with pytest.raises(TaskError, match=said):
+        sp.Rows(**given)(EVERY)
+
+
+def test_one_row_and_rows_of_a_small_type_are_a_rule():
+    one = sp.Rows(torch.tensor([[0, 1, 2, 2]]), labels=torch.tensor([7]))
+    assert compilation(sp.Task(SPACE, one)).rule.count(torch.tensor([7, -1])) == [1, 80]
+    wide = sp.Rows(torch.tensor([[255, 0]], dtype=torch.uint8), labels=torch.tensor([1]))
+    assert wide(torch.tensor([[255, 0], [0, 0]])).tolist() == [1, -1]
+
+
+def test_many_label_vectors_are_numbered_as_few_are():
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randint(-3, 4, (20_000, 3), generator=generator)
+    distinct, ids = unique_labels(vectors)
+    expected, places = vectors.unique(dim=0, return_inverse=True)
+    assert torch.equal(distinct, expected) and torch.equal(ids, places)
+
+
+def test_a_space_beyond_all_numbers_is_named_by_its_digits(monkeypatch):
+    monkeypatch.setattr(probe, "CHECKS", 100)
+    monkeypatch.setattr(probe, "SEEN", 1)
+    found = compilation(sp.Task(sp.ConceptSpace(slots=400, values=2), lambda c: c[..., 0]))
+    assert "of about 10^120 assignments" in str(found)
 
 
 def test_a_rule_beyond_the_budget_is_not_compiled_and_says_why(monkeypatch):

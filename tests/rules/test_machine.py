@@ -167,3 +167,60 @@ def test_an_order_that_misses_a_concept_or_reads_one_twice_is_refused():
 def test_labels_of_another_shape_are_refused(addition):
     with pytest.raises(InputError, match=r"labels have shape \[2\]"):
         addition.count(torch.tensor([1, 2]))
+
+
+def test_a_machine_that_accepts_too_much_is_named():
+    loose = sp.Machine(
+        0,
+        lambda states, concept, values, labels: states + values,
+        accept=lambda states, labels: states >= labels,
+        rule=lambda c: c.sum(-1),
+    )
+    with pytest.raises(TaskError, match="accepts another label than the label that its rule gives to a row"):
+        loose.compiled(FOUR)
+
+
+@pytest.mark.parametrize(
+    "label, said",
+    [
+        (lambda states: states.sum(), r"gives torch.int64 \[\] for \d+ states, expected integers"),
+        (lambda states: states.float(), r"gives torch.float32"),
+        (lambda states: states[99], r"the label of the Machine cannot be found: .*IndexError"),
+    ],
+)
+def test_a_label_of_another_kind_is_named(label, said):
+    with pytest.raises(TaskError, match=said):
+        sp.Machine(0, add, label).compiled(FOUR)
+
+
+@pytest.mark.parametrize(
+    "accept", [lambda states, labels: True, lambda states, labels: (states == labels[:, 0]).long()]
+)
+def test_what_is_accepted_must_be_true_or_false_for_each_state(accept):
+    with pytest.raises(TaskError, match=r"accept of the Machine gives .*, expected bool \[256\]"):
+        sp.Machine(0, carry, accept=accept, rule=digits_of_sum, order=[1, 3, 0, 2]).compiled(SPACE)
+
+
+def test_states_that_cannot_be_unrolled_are_counted(addition, monkeypatch):
+    monkeypatch.setattr("softpnet.rules.machine.LARGEST", 100)
+    with pytest.raises(TaskError, match=r"reaches 10 states before concept 3 for 2 labels, more than can be unrolled"):
+        addition.count(torch.tensor([[0, 0, 3], [1, 0, 3]]))
+
+
+def test_no_examples_at_all_are_an_empty_answer(addition):
+    labels, log_p = torch.zeros(0, 3, dtype=torch.int64), torch.zeros(0, 4, 10)
+    for rule in (addition, from_table(SPACE, digits_of_sum, range(4))):
+        assert rule.count(labels) == [] and len(rule.knows(labels)) == 0 and len(rule.log_prob(log_p, labels)) == 0
+        assert rule.marginals(log_p, labels).shape == (0, 4, 10) and len(rule.best(log_p, labels, 3)[0]) == 0
+        assert rule.sample(labels, torch.Generator()).shape == (0, 4)
+
+
+def test_a_label_without_an_assignment_cannot_be_drawn(addition):
+    for rule in (addition, from_table(SPACE, digits_of_sum, range(4))):
+        with pytest.raises(InputError, match=r"no assignment has label \[1, 9, 9\], so none can be drawn"):
+            rule.sample(torch.tensor([[1, 9, 9]]), torch.Generator())
+
+
+def test_check_takes_a_machine_that_sees_labels():
+    report = sp.check_task(sp.Task(SPACE, ADDITION))
+    assert report.ok, report

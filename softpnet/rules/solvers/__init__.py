@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from softpnet.task.concepts import ConceptSpace
     from softpnet.task.rows import Rows
 
-LIMIT = 200_000
-"""A solver stops after so many solutions."""
-SECONDS = 10.0
-"""A solver stops after so long: a rule that is worth listing takes less, and one with 10^21 solutions is soon known."""
+LIMIT = 100_000
+"""A solver stops after so many solutions: counted, so that a busy machine compiles what a quiet one does."""
+SECONDS = 300.0
+"""And after so long, should it find hardly any."""
 
 
 class Solutions(NamedTuple):

@@ -123,8 +123,11 @@ class ConstraintModel(Listed):
             if not isinstance(variable, single):
                 raise TaskError(f"concept {place} has {variable!r:.100}, expected a CPMpy variable, intvar or boolvar")
         check_distinct([[variable.name] for variable in self.variables], "variable")
-        vector = isinstance(label, list | tuple)
-        self.labels = [] if label is None else list(label) if vector else [label]
+        vector = isinstance(label, list | tuple) or (hasattr(label, "ndim") and label.ndim > 0)
+        self.labels = [] if label is None else _flat(label)
+        for entry in self.labels:
+            if not isinstance(entry, self.cp.expressions.core.Expression):
+                raise TaskError(f"the label of a ConstraintModel is {entry!r:.100}, expected a CPMpy expression")
         entries = len(self.labels) if vector else None
         super().__init__(len(self.variables), label is not None, entries, other, rule, order, limit, seconds)
         self.constraints = _flat(getattr(constraints, "constraints", constraints))  # a Model has them inside
@@ -156,6 +159,8 @@ class ConstraintModel(Listed):
 
     def label_of(self, row: list[int]) -> list[int] | None:
         values = [value + o for value, o in zip(row, self.offset, strict=True)]
+        if any(not each.lb <= value <= each.ub for each, value in zip(self.variables, values, strict=True)):
+            return None  # no value of that variable
         if self.auxiliary():
             fixed = [variable == value for variable, value in zip(self.variables, values, strict=True)]
             return self._entries() if self._solver(self.solver, [*self.constraints, *fixed]).solve() else None
