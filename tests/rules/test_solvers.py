@@ -298,7 +298,7 @@ def test_models_that_make_no_sense_are_refused(tmp_path):
         ConstraintModel(x, label=x[0], offset=[1, 2, 3])
     with pytest.raises(InputError, match="cannot be given to the solver 'nosuch'"):
         ConstraintModel(x, label=x[0], solver="nosuch").known_rows()
-    with pytest.raises(InputError, match=r"limit is 0 and seconds is 10.0, expected both above 0"):
+    with pytest.raises(InputError, match=r"limit is 0 and seconds is 300.0, expected both above 0"):
         ConstraintModel(x, label=x[0], limit=0)
     with pytest.raises(TaskError, match=r"a label that is undefined for row \["):
         ConstraintModel(x, label=cp.max([x[0] // x[1], 0])).known_rows()
@@ -387,3 +387,17 @@ def test_a_rule_with_very_many_solutions_is_soon_given_up():
         rule.compiled(ConceptSpace(slots=81, values=9))
     rows = rule.known_rows().rows
     assert rule(rows[:2]).tolist() == [1, 1] and rule((rows[:2] + 1).clamp_max(8)).tolist() == [0, 0]
+
+
+def test_a_value_that_a_variable_cannot_have_is_no_solution():
+    x = cp.intvar(0, 2, shape=3)
+    rows = torch.tensor([[3, 3, 3], [1, 1, 1], [0, 0, 0]])
+    for limit in (2, 100):  # asked one by one, and listed
+        assert ConstraintModel(x, constraints=[sum(x) >= 3], limit=limit)(rows).tolist() == [0, 1, 0]
+
+
+def test_a_label_may_be_an_array_of_variables_but_no_number():
+    x = cp.intvar(0, 2, shape=2)
+    assert ConstraintModel(x, label=x)(torch.tensor([[1, 2]])).tolist() == [[1, 2]]
+    with pytest.raises(TaskError, match="the label of a ConstraintModel is 3, expected a CPMpy expression"):
+        ConstraintModel(x, label=3)
