@@ -12,13 +12,13 @@ from softpnet.task.concepts import ConceptSpace
 from torture.random_rules import GAMMAS, MOST, problems
 
 
-@settings(max_examples=200, deadline=None)  # torture tries 2,000
+@settings(max_examples=100, deadline=None)  # torture tries 2,000
 @given(problems(), st.sampled_from(GAMMAS), st.integers(1, MOST))
 def test_every_sweep_gives_what_brute_force_gives(problem, gamma, count):
     assert problem.faults(gamma, count) == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(problems())
 def test_rows_give_the_same_diagram_as_the_table_and_no_two_nodes_of_a_layer_are_equal(problem):
     diagram = problem.diagram
@@ -32,7 +32,7 @@ def test_rows_give_the_same_diagram_as_the_table_and_no_two_nodes_of_a_layer_are
         assert width == len(table.flatten(0, at - 1).unique(dim=0)) if at else width == 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(problems(), st.integers(0, 4))
 def test_another_order_is_the_same_rule_and_as_small_as_if_it_had_been_compiled_so(problem, layer):
     if problem.space.k > 1:

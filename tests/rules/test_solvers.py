@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from softpnet.errors import InputError, TaskError
+from softpnet.rules import probe
 from softpnet.rules.diagram import NotCompiled
 from softpnet.rules.machine import Machine
 from softpnet.rules.merge import from_rows, from_table, sifted
@@ -25,6 +26,12 @@ pytest.importorskip("clingo")
 SUMS, BOARDS = mnist_evenodd.SPACE, visual_sudoku.SPACE
 PAIRS = ConceptSpace(slots=2, values=3)
 UNITS = visual_sudoku.UNITS.tolist()
+
+
+@pytest.fixture(autouse=True)
+def few_checks(monkeypatch):
+    """A hundredth of probing's checks, for the time of a test."""
+    monkeypatch.setattr(probe, "CHECKS", 10_000)
 
 
 def exactly_one(variables):

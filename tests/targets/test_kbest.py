@@ -35,7 +35,7 @@ def problems(draw):
     return task, log_p, labels, draw(st.integers(1, 40)), draw(st.integers(1, 12))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(problems())
 def test_the_pool_holds_the_most_probable_assignments_in_order(problem):
     task, log_p, _, pool, _ = problem
@@ -64,7 +64,7 @@ def assert_best(task, log_p, labels, found, kept):
         yield len(rows), len(exact)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(problems())
 def test_with_a_compiled_rule_candidates_are_the_best_of_all_however_small_the_pool(problem):
     task, log_p, labels, _, kept = problem
@@ -74,7 +74,7 @@ def test_with_a_compiled_rule_candidates_are_the_best_of_all_however_small_the_p
     assert info["found"] == pytest.approx(found.valid.any(1).double().mean().item())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(problem=problems())
 def test_without_one_they_are_the_best_feasible_rows_of_the_pool(problem, uncompiled):
     task, log_p, labels, pool, kept = problem
