@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 
+import cpmpy as cp
 import pytest
 import torch
 
@@ -19,9 +20,6 @@ from softpnet.rules.solvers.dimacs import Dimacs
 from softpnet.task.concepts import ConceptSpace, Group
 from softpnet.task.task import Task
 from softpnet.tasks import mnist_evenodd, visual_sudoku
-
-cp = pytest.importorskip("cpmpy")
-pytest.importorskip("clingo")
 
 SUMS, BOARDS = mnist_evenodd.SPACE, visual_sudoku.SPACE
 PAIRS = ConceptSpace(slots=2, values=3)

@@ -3,6 +3,7 @@
 import os
 import signal
 
+import cpmpy as cp
 import pytest
 import torch
 
@@ -15,9 +16,6 @@ from softpnet.targets.source import Query
 from softpnet.task.concepts import ConceptSpace, Group
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
-
-cp = pytest.importorskip("cpmpy")
-pytest.importorskip("ortools")
 
 FOUR = ConceptSpace(slots=4, values=5)
 BATCH = 12
