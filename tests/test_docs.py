@@ -117,11 +117,18 @@ def test_the_page_lists_every_check_of_a_task_and_the_readme_their_number():
     assert f"{len(CHECKS)} checks" in (ROOT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("page, rows, only", [("docs/results.md", "all", ()), ("README.md", "short", ("overview",))])
-def test_a_page_s_tables_are_what_the_records_give(tmp_path, page, rows, only):
+@pytest.mark.parametrize(
+    "page, rows, only, seeds",
+    [
+        ("docs/results.md", "all", (), SEEDS),
+        ("README.md", "short", ("overview",), SEEDS),
+        ("docs/examples.md", "examples", ("overview", "commands", "left"), SEEDS[:3]),
+    ],
+)
+def test_a_page_s_tables_are_what_the_records_give(tmp_path, page, rows, only, seeds):
     made = tmp_path / "page.md"
     made.write_text((ROOT / page).read_text())
-    show(chosen_rows([rows]), SEEDS, ROOT / "results", "markdown", made, only)
+    show(chosen_rows([rows]), seeds, ROOT / "results", "markdown", made, only)
     assert made.read_text() == (ROOT / page).read_text()
 
 
