@@ -98,7 +98,7 @@ def network(race: Race, anchors: bool) -> tuple[Any, Any]:
     net = torch.nn.Sequential(conv4(1), torch.nn.Linear(64, 10))
     optimiser = torch.optim.Adam(net.parameters(), lr=1e-3)
     task, data = race.given
-    settings = Settings().override(**task.settings)
+    settings = Settings().override(**task.settings_in("paper"))
     test, originals, copies = data.tests["test"], data.anchors, settings.copies
 
     @torch.inference_mode()

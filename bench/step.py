@@ -29,7 +29,7 @@ def steps(name: str) -> tuple[Iterator[Progress], int, int]:
     task = tasks.load(name, SMALL[name])
     streams = Streams(0)
     data = task.data(streams)  # type: ignore[misc]
-    settings = Settings().override(**{**task.settings, "epochs": 10**6, "warmup_steps": 0})
+    settings = Settings().override(**{**task.settings_in("paper"), "epochs": 10**6, "warmup_steps": 0})
     anchors = arrange_anchors(task.space, data.anchors, data.train.inputs.shape[2:])
     method = methods.find("softpnet")(task, settings, anchors)
     channels = data.train.inputs.shape[2]
@@ -84,7 +84,7 @@ def _kand_parts(count: int, step: float, repeats: int) -> list[dict]:
     build = time.perf_counter() - began
     log_p = torch.randn(64, task.space.k, task.space.h, generator=generator).log_softmax(-1)
     labels = torch.arange(64) % 2
-    best = kbest.Source(task, Settings().override(**task.settings), generator)
+    best = kbest.Source(task, Settings().override(**task.settings_in("paper")), generator)
     query = Query(torch.arange(64), labels, log_p, 0, 1.0)
     seconds = in_turns(
         {

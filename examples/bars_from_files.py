@@ -33,7 +33,7 @@ def task(folder: str = "bars") -> sp.Task:
         return sp.Data(examples("train.csv"), anchors, {"test": examples("test.csv")})
 
     space = sp.ConceptSpace(slots=2, values=3, value_names=[BARS])
-    settings = dict(epochs=3, batch_size=20, warmup_steps=20)
+    settings = dict(epochs=3, batch_size=20)
     return sp.Task(space, rule, name="bars_from_files", data=data, settings=settings)
 
 

@@ -62,5 +62,5 @@ def task(train: int = 6000, test: int = 2000, split: Literal["test", "validation
 
     signs = sp.Group(slots=[1, 3, 5], values=3, name="sign", value_names=[SIGNS])
     space = sp.ConceptSpace(sp.Group(slots=[0, 2, 4, 6], values=10, name="digit"), signs)
-    settings = dict(epochs=3, halve_every=1, batch_size=16, rule_weight=2.0)
+    settings = dict(epochs=3, batch_size=16)
     return sp.Task(space, value, name="formula", data=data, settings=settings)

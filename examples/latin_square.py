@@ -46,5 +46,5 @@ def task(train: int = 300, test: int = 1000, split: Literal["test", "validation"
         return sp.Data(examples(train, seen, streams("train data")), anchors, tests)
 
     space = sp.ConceptSpace(slots=16, values=4, value_names=["1234"])
-    settings = dict(epochs=12, batch_size=16, copies=9, rule_weight=10.0, rule_ramp=5, warmup_steps=200)
+    settings = dict(epochs=12, batch_size=16)
     return sp.Task(space, rule, name="latin_square", data=data, settings=settings)

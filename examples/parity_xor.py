@@ -33,4 +33,4 @@ def task(train: int = 4000, test: int = 5000, split: Literal["test", "validation
         return sp.Data(examples(train, seen, streams("train data")), anchors, tests)
 
     space = sp.ConceptSpace(slots=2, values=10)
-    return sp.Task(space, rule, name="parity_xor", data=data, settings=dict(epochs=6, rule_ramp=3))
+    return sp.Task(space, rule, name="parity_xor", data=data, settings=dict(epochs=10))

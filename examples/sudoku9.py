@@ -65,6 +65,5 @@ def task(train: int = 300, test: int = 300, split: Literal["test", "validation"]
         return sp.Data(examples(train, seen, streams("train data")), anchors, tests)
 
     space = sp.ConceptSpace(slots=81, values=9, value_names=["123456789"])
-    first = dict(warmup_steps=300, warmup_examples=1, copies=9)  # a solver needs a reading that is nearly right
-    settings = dict(targets="solver", working_set=1, epochs=8, batch_size=8, **first)
+    settings = dict(targets="solver", working_set=1, epochs=8, batch_size=8)
     return sp.Task(space, model(), name="sudoku9", data=data, settings=settings)

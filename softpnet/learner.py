@@ -59,6 +59,7 @@ class Learner:
         encoder: a module from image to vector, a function from the number of channels to one, or a dict of either
             by encoder name; the task's, or else the method's, which is conv4 for most.
         device, precision, threads, processes: where it computes; see `Hardware`.
+        preset: "best", our recipe, or "paper", the settings of the paper; a task's own come before them.
         settings: any field of `Settings`, in place of the task's value; `targets` may also be a class of your own.
     """
 
@@ -67,6 +68,7 @@ class Learner:
         task: Task,
         *,
         method: str | type[Method] = "softpnet",
+        preset: str = "best",
         seed: int = 0,
         encoder: Encoder | None = None,
         **settings: Any,
@@ -77,7 +79,8 @@ class Learner:
         self.seed, self.encoder = checked_seed(seed), encoder
         self.method_class = methods.find(method)
         self.method = name_of(method)
-        self.settings, self.given_by = resolve(task.settings, self.method_class.fixed, settings, self.method)
+        fixed, self.preset = self.method_class.fixed, preset
+        self.settings, self.given_by = resolve(preset, task.settings_in(preset), fixed, settings, self.method)
         self.module: Reader | None = None
         self.input_shape: torch.Size | None = None
         self.anchors: list[Tensor] = []
@@ -236,7 +239,7 @@ class Learner:
         chosen = dataclasses.asdict(config.settings) | dataclasses.asdict(config.hardware)
         if chosen["targets"] not in targets.names():
             del chosen["targets"]  # a file, which training would run
-        model = cls(task, method=method, seed=config.seed, encoder=encoder, **chosen)
+        model = cls(task, method=method, preset=config.preset, seed=config.seed, encoder=encoder, **chosen)
         model.input_shape, model.given_by = torch.Size(config.input_shape), dict(config.given_by)
         return model._read_weights(stored)
 
@@ -274,6 +277,7 @@ class Learner:
             task=self.task.name,
             origin=None if self.task.origin is None else Origin(**self.task.origin),
             method=self.method,
+            preset=self.preset,
             seed=self.seed,
             settings=dataclasses.replace(self.settings, targets=name_of(self.settings.targets)),
             given_by=self.given_by,

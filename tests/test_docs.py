@@ -141,7 +141,7 @@ def test_the_page_says_how_much_truth_the_cache_teaches_a_network_that_reads_wel
     batch = Batch(torch.empty(0), task.rule(truth), torch.arange(128))
     shown = {"cache, 1 step": {}, "cache, 10 steps": {"walk_steps": 10}, "k-best": {"targets": "kbest"}}
     for line, settings in shown.items():
-        method = methods.find("softpnet")(task, Settings().override(**task.settings | settings), [])
+        method = methods.find("softpnet")(task, Settings().override(**task.settings_in("paper") | settings), [])
         state, taught = method.start(batch.labels, streams), []
         for clock in (Clock(epoch, 0) for epoch in range(20)):
             target, _ = method.target(state, batch, log_p, clock, method.gamma(clock), streams("walk"))
@@ -175,7 +175,7 @@ def test_the_three_files_of_contributing_train_and_their_targets_are_exact(tmp_p
     assert model.score(*data.tests["test"])["label_accuracy"] > 0.8
     log_p = torch.randn(60, 2, 3, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
     query = Query(torch.arange(60), data.train.labels, log_p, 0, 0.5)
-    for settings in (Settings().override(**task.settings | {"target": kind}) for kind in ("soft", "best")):
+    for settings in (Settings().override(**task.settings_in("paper") | {"target": kind}) for kind in ("soft", "best")):
         made = [targets.make(task, settings.override(targets=name), torch.Generator()) for name in (source, "auto")]
         found = [each.target(each.start(query.labels), query, torch.Generator())[0] for each in made]
         torch.testing.assert_close(found[0], found[1])

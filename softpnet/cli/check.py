@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import tyro
 
-from softpnet.cli.options import GivenSettings, Options, parse_options
+from softpnet.cli.options import GivenSettings, Options, Preset, parse_options
 from softpnet.terminal import say
 
 
@@ -20,6 +20,8 @@ class Check:
     """Of the data, the rows and all draws."""
     method: str = "softpnet"
     """How it is to be trained (see `softpnet methods`)."""
+    preset: Preset = "best"
+    """Our recipe, or the settings of the paper; a task's own settings come before them."""
     option: Options = ()
     """An option of the task, as in `--option support=train`; may be given several times."""
     settings: tyro.conf.OmitArgPrefixes[GivenSettings] = field(default_factory=dict)
@@ -30,6 +32,6 @@ class Check:
         from softpnet.checks.check_task import check_task
 
         task = tasks.load(self.task, parse_options(self.option))
-        report = check_task(task, method=self.method, seed=self.seed, **self.settings)
+        report = check_task(task, method=self.method, preset=self.preset, seed=self.seed, **self.settings)
         say(report)
         return 0 if report.ok else 1

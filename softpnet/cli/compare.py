@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from softpnet.cli.options import GivenSettings, Options, Several, flat, parse_options
+from softpnet.cli.options import GivenSettings, Options, Preset, Several, flat, parse_options
 from softpnet.cli.reproduce import run_and_show
 from softpnet.cli.table import chosen_seeds
 from softpnet.errors import InputError
@@ -29,6 +29,8 @@ class Compare:
     """How many of the ten seeds 0, 128, ..., 1152."""
     jobs: int = 2
     """Processes side by side, one thread each."""
+    preset: Preset = "best"
+    """Our recipe, or the settings of the paper; a task's own settings come before them."""
     option: Options = ()
     """An option of the task, as in `--option support=train`; may be given several times."""
     records: Path = Path("comparisons")
@@ -54,7 +56,8 @@ class Compare:
         # Ours is compared with all that come after it.
         ordered = sorted(dict.fromkeys(wanted), key=lambda method: method != OURS)
         folder = plain_name(task.name)
-        rows = [Row(method, method, self.task, method, options, self.settings, folder=folder) for method in ordered]
+        chosen = {"options": options, "settings": self.settings, "preset": self.preset, "folder": folder}
+        rows = [Row(method, method, self.task, method, **chosen) for method in ordered]
         seeds = chosen_seeds(self.seeds)
         check_same_data(task, [record for row in rows for record in read_records(row, seeds, self.records)])
         picture = self.records / folder / "seeds.png"

@@ -8,7 +8,7 @@ import inspect
 import itertools
 import textwrap
 from collections.abc import Iterable
-from typing import Annotated, Any, TypedDict, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypedDict, TypeVar, get_type_hints
 
 import tyro
 
@@ -16,6 +16,8 @@ from softpnet.errors import InputError
 from softpnet.task.settings import Hardware, Settings
 
 Options = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE"), tyro.conf.UseAppendAction]
+
+Preset = Literal["best", "paper"]
 
 T = TypeVar("T")
 
@@ -63,5 +65,5 @@ def _docstrings(kind: type) -> dict[str, str]:
     return found
 
 
-GivenSettings = _given(Settings, "the task's own, or")
+GivenSettings = _given(Settings, "the task's or the preset's own, or")
 GivenHardware = _given(Hardware, "default")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from softpnet.cli.options import GivenHardware, GivenSettings, Options, parse_options
+from softpnet.cli.options import GivenHardware, GivenSettings, Options, Preset, parse_options
 from softpnet.terminal import say
 
 INTERRUPTED = 130
@@ -23,6 +23,8 @@ class Train:
     """Of every random stream."""
     method: str = "softpnet"
     """How to train (see `softpnet methods`)."""
+    preset: Preset = "best"
+    """Our recipe, or the settings of the paper; a task's own settings come before them."""
     option: Options = ()
     """An option of the task, as in `--option support=train`; may be given several times."""
     out: Path | None = None
@@ -54,7 +56,7 @@ class Train:
         from softpnet.training.streams import Streams
 
         task = tasks.load(self.task, parse_options(self.option))
-        model = Learner(task, method=self.method, seed=self.seed, **self.settings, **self.hardware)
+        model = Learner(task, method=self.method, preset=self.preset, seed=self.seed, **self.settings, **self.hardware)
         check_rule(task)
         data = make_data(task, Streams(self.seed))
         check_data(task, data)

@@ -178,7 +178,7 @@ def _check_alike(tests: Mapping[str, Any], others: Mapping[str, Any]) -> None:
 def choices(row: Row) -> dict[str, Any]:
     """What a run of this row, made now, would be made with."""
     task = tasks.load(row.task, row.options)
-    model = Learner(task, method=row.method, **row.settings)
+    model = Learner(task, method=row.method, preset=row.preset, **row.settings)
     settings = dataclasses.asdict(model.settings)
     return compared({"task": task.name, "method": row.method, "origin": task.origin, "settings": settings})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 SEEDS = tuple(128 * i for i in range(10))
@@ -22,6 +22,7 @@ class Row:
     method: str = OURS
     options: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    preset: str = "best"
     paper: str = ""
     """The method of this task in paper.toml whose figures stand beside it."""
     folder: str = ""
@@ -29,7 +30,8 @@ class Row:
 
     def command(self, seed: int) -> list[str]:
         """Arguments of `softpnet`."""
-        words = ["train", self.task, *([] if self.method == OURS else ["--method", self.method]), "--seed", str(seed)]
+        words = ["train", self.task, *([] if self.method == OURS else ["--method", self.method])]
+        words += [*([] if self.preset == "best" else ["--preset", self.preset]), "--seed", str(seed)]
         for name, value in self.options.items():
             words += ["--option", f"{name}={value}"]
         for name, value in self.settings.items():
@@ -42,13 +44,18 @@ class Row:
         return shlex.join(["softpnet", *self.command(seed)])
 
 
+def _paper(*rows: Row) -> tuple[Row, ...]:
+    """Rows with the paper's settings."""
+    return tuple(replace(row, preset="paper") for row in rows)
+
+
 SUPPORT, PAIRS = {"support": "train"}, "cache of the 16 training pairs"
 VALID_ONLY, VALID = {"valid_only": "true"}, "valid boards only"
 VIEWS: dict[str, Any] = {"views": True}
 KBEST: dict[str, Any] = {"targets": "kbest"}
 TUNED = {"walk_every": 1, "walk_steps": 50, "learning_rate": 0.003}
 TUNED_K = {"walk_steps": 10, "learning_rate": 0.003}
-EVENODD = (
+EVENODD = _paper(
     Row("evenodd", "EvenOdd, Soft-PNet", "mnist_evenodd", paper=OURS),
     Row("evenodd-views", "EvenOdd, Soft-PNet, views", "mnist_evenodd", settings=VIEWS),
     Row("evenodd-support", f"EvenOdd, Soft-PNet, {PAIRS}", "mnist_evenodd", options=SUPPORT, paper=OURS),
@@ -62,7 +69,7 @@ EVENODD = (
     Row("evenodd-supervised-prototypes", "EvenOdd, supervised, prototypes", "mnist_evenodd", "supervised_prototypes"),
     Row("evenodd-supervised", "EvenOdd, supervised", "mnist_evenodd", CEILING),
 )
-SUDOKU = (
+SUDOKU = _paper(
     Row("sudoku", "Sudoku, Soft-PNet", "visual_sudoku", paper=OURS),
     Row("sudoku-auto", "Sudoku, Soft-PNet, k-best", "visual_sudoku", settings=KBEST),
     Row("sudoku-auto-views", "Sudoku, Soft-PNet, k-best, views", "visual_sudoku", settings=KBEST | VIEWS),
@@ -80,7 +87,7 @@ SUDOKU = (
     Row("sudoku-supervised-prototypes", "Sudoku, supervised, prototypes", "visual_sudoku", "supervised_prototypes"),
     Row("sudoku-supervised", "Sudoku, supervised", "visual_sudoku", CEILING),
 )
-KAND = (
+KAND = _paper(
     Row("kand-kbest", "Kand-Logic, Soft-PNet, k-best", "kand_logic", settings=KBEST),
     Row("kand-exact", "Kand-Logic, Soft-PNet, exact", "kand_logic", settings={"targets": "exact"}),
     Row("kand-cache", "Kand-Logic, Soft-PNet, 200,000-row cache", "kand_logic", paper=OURS),
@@ -99,7 +106,7 @@ def _ablation(name: str, title: str, paper: str | None = None) -> Row:
     return Row(f"sudoku-{name}", f"Sudoku, ablation {title}", "visual_sudoku", method, paper=paper or method)
 
 
-ABLATIONS = (
+ABLATIONS = _paper(
     _ablation("no-anchor", "A: no anchor"),
     _ablation("no-scoring", "A, second reading: no scoring", paper="softpnet_no_anchor"),
     _ablation("head-scoring", "A, third reading: a head scores", paper="softpnet_no_anchor"),

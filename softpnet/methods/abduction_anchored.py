@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from softpnet.methods import abduction, losses
@@ -14,4 +13,4 @@ class Method(abduction.Method):
 
     def warm_up(self, module: nn.Module, inputs: Tensor, streams: Streams) -> Tensor:
         shown = module(inputs, self.augmented_anchors(streams("augment"))).anchors
-        return torch.stack([losses.anchor_cross_entropy(log_q) for log_q in shown]).mean()
+        return losses.mean_over_groups(losses.anchor_cross_entropy(log_q) for log_q in shown)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Generator, Tensor
 
 from softpnet.networks.prototypes import squared_distances
-from softpnet.networks.reader import at_least_single
 
 
 def kl(target: Tensor, log_p: Tensor) -> Tensor:
@@ -17,7 +18,7 @@ def kl(target: Tensor, log_p: Tensor) -> Tensor:
     return terms.sum((1, 2)).mean()
 
 
-def episodic(embeddings: Tensor, episodes: int, generator: Generator) -> Tensor:
+def episodic(embeddings: Tensor, episodes: int, generator: Generator, scaled: bool = False) -> Tensor:
     """Prototypical loss of the augmented anchors `[A, P, D]`, all episodes at once.
 
     In each episode one copy of every primitive is its support and all other copies are queries; the result is the
@@ -25,7 +26,7 @@ def episodic(embeddings: Tensor, episodes: int, generator: Generator) -> Tensor:
     """
     copies, primitives, _ = embeddings.shape
     flat = embeddings.flatten(0, 1)  # [A*P, D], copy after copy
-    distances = squared_distances(flat, flat)  # [A*P, A*P]
+    distances = squared_distances(flat, flat, scaled)  # [A*P, A*P]
     chosen = torch.randint(copies, (episodes, primitives), generator=generator)  # [E, P]
     own = torch.arange(primitives)
     support = (chosen * primitives + own).to(flat.device)  # [E, P], columns of the distance matrix
@@ -37,10 +38,9 @@ def episodic(embeddings: Tensor, episodes: int, generator: Generator) -> Tensor:
 
 
 def anchor_cross_entropy(log_q: Tensor) -> Tensor:
-    """Cross-entropy of a classifier on the augmented anchors: log-probabilities of the primitives `[A, P, P]`."""
+    """Cross-entropy on the augmented anchors: log-probabilities of the primitives `[A, P, P]`."""
     return -log_q.diagonal(dim1=1, dim2=2).mean()  # an anchor of primitive p shows p
 
 
-def prototypical(embedded: list[Tensor], episodes: int, generator: Generator) -> Tensor:
-    """Mean over groups of the episodic loss of the embedded anchors, each `[A, P, D]`."""
-    return torch.stack([episodic(at_least_single(each), episodes, generator) for each in embedded]).mean()
+def mean_over_groups(parts: Iterable[Tensor]) -> Tensor:
+    return torch.stack(list(parts)).mean()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from softpnet.errors import TaskError
-from softpnet.methods import losses, softpnet
+from softpnet.methods import softpnet
 from softpnet.methods.base import Batch, Clock, Streams
 from softpnet.rules.compile import check_known, compilation
 from softpnet.rules.diagram import CompiledRule
@@ -38,7 +38,7 @@ class Method(softpnet.Method):
         weight = self.rule_weight(clock)
         anchors = self.augmented_anchors(streams("augment"))
         reading = module(self.training_inputs(batch, clock, streams), anchors)
-        proto = losses.prototypical(reading.anchors, self.settings.episodes, streams("episodes"))
+        proto = self.anchor_loss(reading, streams)
         semantic = -self.rule.log_prob(reading.log_p, batch.labels).mean()
         info = {"loss_proto": proto.item(), "loss_semantic": semantic.item(), "rule_weight": weight}
         return proto + weight * semantic, info

@@ -11,8 +11,8 @@ from torch import Generator, Tensor, nn
 from softpnet import targets
 from softpnet.methods import base, losses
 from softpnet.methods.base import Batch, Clock, Streams
-from softpnet.networks.prototypes import PrototypeNetwork
-from softpnet.networks.reader import Reader
+from softpnet.networks.prototypes import LearnedPrototypeNetwork, PrototypeNetwork, Reading
+from softpnet.networks.reader import Reader, at_least_single
 from softpnet.targets.source import Info, State
 
 INFERENCE_SEED = 0
@@ -33,15 +33,17 @@ class Method(base.Method):
     )
 
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
-        return PrototypeNetwork(self.task.space, encoders)
+        space, scaled = self.task.space, self.settings.scaled
+        if self.settings.prototypes == "learned":
+            return LearnedPrototypeNetwork(space, encoders, scaled, self.anchors[0].shape[1:])
+        return PrototypeNetwork(space, encoders, scaled)
 
     def start(self, labels: Tensor, streams: Streams) -> State:
         self.source = targets.make(self.task, self.settings, streams("cache"))
         return self.source.start(labels)
 
     def warm_up(self, module: nn.Module, inputs: Tensor, streams: Streams) -> Tensor:
-        anchors = self.augmented_anchors(streams("augment"))
-        return losses.prototypical(module(inputs, anchors).anchors, self.settings.episodes, streams("episodes"))
+        return self.anchor_loss(module(inputs, self.augmented_anchors(streams("augment"))), streams)
 
     def loss(
         self, module: nn.Module, state: State, batch: Batch, clock: Clock, streams: Streams
@@ -50,17 +52,24 @@ class Method(base.Method):
         # Anchors are augmented afresh, and go through the encoder together with the batch.
         anchors = self.augmented_anchors(streams("augment"))
         inputs = self.training_inputs(batch, clock, streams)
-        # Prototypes are the anchors' means; log p comes from the distances to them.
+        # log p comes from the distances to the prototypes: the anchors' means, or learned.
         reading = module(inputs, anchors)
         # The target: feasible candidates, weighted by what the network itself thinks of them; without gradient.
         with torch.no_grad():
             clean = reading.log_p.detach() if inputs is batch.inputs else module(batch.inputs, anchors).log_p
             target, info = self.target(state, batch, clean, clock, gamma, streams("walk"))
         # L = L_proto + lambda * L_KL
-        proto = losses.prototypical(reading.anchors, self.settings.episodes, streams("episodes"))
+        proto = self.anchor_loss(reading, streams)
         kl = losses.kl(target, reading.log_p)
         info |= {"loss_proto": proto.item(), "loss_kl": kl.item(), "gamma": gamma, "rule_weight": weight}
         return proto + weight * kl, info
+
+    def anchor_loss(self, reading: Reading, streams: Streams) -> Tensor:
+        """L_proto: what the augmented anchors teach, by episodes or, where prototypes are learned, by cross-entropy."""
+        if reading.primitives:
+            return losses.mean_over_groups(losses.anchor_cross_entropy(log_q) for log_q in reading.primitives)
+        chosen = self.settings.episodes, streams("episodes"), self.settings.scaled
+        return losses.mean_over_groups(losses.episodic(at_least_single(each), *chosen) for each in reading.anchors)
 
     def finish(self, module: Reader) -> None:
         """Fix the prototypes of inference."""

@@ -30,7 +30,7 @@ class Method(softpnet.Method):
         weight = self.rule_weight(clock)
         anchors = self.augmented_anchors(streams("augment"))
         reading = module(self.training_inputs(batch, clock, streams), anchors)
-        proto = losses.prototypical(reading.anchors, self.settings.episodes, streams("episodes"))
+        proto = self.anchor_loss(reading, streams)
         loss = losses.kl(one_hot(batch.concepts, self.task.space.h).to(reading.log_p), reading.log_p)
         info = {"loss_proto": proto.item(), "loss_concepts": loss.item(), "rule_weight": weight}
         return proto + weight * loss, info

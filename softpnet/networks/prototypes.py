@@ -8,14 +8,19 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from softpnet.networks.classifier import embedding_size
 from softpnet.networks.reader import Reader, at_least_single, module_key
 from softpnet.task.concepts import ConceptSpace
 
+FIRST = 0.1
+"""How far apart learned prototypes are at first."""
 
-def squared_distances(points: Tensor, centres: Tensor) -> Tensor:
-    """||x - z||^2: points `[..., D]`, centres `[P, D]` -> `[..., P]`."""
+
+def squared_distances(points: Tensor, centres: Tensor, scaled: bool = False) -> Tensor:
+    """||x - z||^2, or that over sqrt(D): points `[..., D]`, centres `[P, D]` -> `[..., P]`."""
     inner = points @ centres.T
-    return points.square().sum(-1, keepdim=True) - 2 * inner + centres.square().sum(-1)
+    squared = points.square().sum(-1, keepdim=True) - 2 * inner + centres.square().sum(-1)
+    return squared / points.shape[-1] ** 0.5 if scaled else squared
 
 
 class Reading(NamedTuple):
@@ -23,6 +28,7 @@ class Reading(NamedTuple):
 
     log_p: Tensor  # [B, k, h]
     anchors: list[Tensor]  # per group [A, P, D], embedded in the same forward
+    primitives: list[Tensor]  # per group, log-probabilities of the primitives of each anchor image, [A, P, P]
 
 
 class PrototypeNetwork(Reader):
@@ -32,15 +38,16 @@ class PrototypeNetwork(Reader):
     `settle` computes them once and keeps them with the model.
     """
 
-    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module]) -> None:
+    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], scaled: bool = False) -> None:
         super().__init__(space, encoders)
         self.prototypes = nn.ParameterDict()
+        self.scaled = scaled  # distances are over sqrt(D)
 
     def forward(self, inputs: Tensor, anchors: Sequence[Tensor]) -> Reading:
         """Images `[B, n, C, H, W]` (B may be 0) and anchors `[A, P, C, H, W]` per group, in one pass per encoder."""
         slots, embedded = self.embed_with_anchors(inputs, anchors)
         centres = [anchor.mean(0) for anchor in embedded]  # [P, D]
-        return Reading(self._log_p(slots, centres), embedded)
+        return Reading(self.space.log_p(self._primitives(slots, centres)), embedded, [])
 
     @torch.no_grad()
     def settle(self, anchors: Sequence[Tensor]) -> None:
@@ -52,17 +59,42 @@ class PrototypeNetwork(Reader):
 
     def log_p(self, inputs: Tensor) -> Tensor:
         """log p `[B, k, h]` of inputs `[B, n, C, H, W]` with the settled prototypes."""
-        return self._log_p(self.embed(inputs), self.settled())
+        return self.space.log_p(self._primitives(self.embed(inputs), self.settled()))
 
     def settled(self) -> list[Tensor]:
         """The prototypes of inference, per group `[P, D]`."""
         return [self.prototypes[module_key(group.name)] for group in self.space.groups]
 
-    def _log_p(self, slots: Sequence[Tensor], centres: Sequence[Tensor]) -> Tensor:
+    def _primitives(self, embedded: Sequence[Tensor], centres: Sequence[Tensor]) -> list[Tensor]:
+        """Log-probabilities of each group's primitives: embeddings `[..., D]` and prototypes `[P, D]` -> `[..., P]`."""
         # Differences of squares need full precision, also where the encoder runs in a mixed one.
-        with torch.autocast(slots[0].device.type, enabled=False):
-            joints = [  # [B, n_g, P] each
-                torch.log_softmax(-squared_distances(at_least_single(slot), at_least_single(centre)), dim=-1)
-                for slot, centre in zip(slots, centres, strict=True)
+        with torch.autocast(embedded[0].device.type, enabled=False):
+            return [
+                torch.log_softmax(-squared_distances(at_least_single(e), at_least_single(z), self.scaled), dim=-1)
+                for e, z in zip(embedded, centres, strict=True)
             ]
-            return self.space.log_p(joints)
+
+
+class LearnedPrototypeNetwork(PrototypeNetwork):
+    """Prototypes that are weights of the network: the anchors teach them, and so do the feasible assignments.
+
+    They begin near zero, all alike: the warm-up on the anchors tells them apart.
+    """
+
+    def __init__(
+        self, space: ConceptSpace, encoders: Mapping[str, nn.Module], scaled: bool, input_shape: torch.Size
+    ) -> None:
+        super().__init__(space, encoders, scaled)
+        for group in space.groups:
+            size = embedding_size(encoders[group.encoder], input_shape)
+            self.prototypes[module_key(group.name)] = nn.Parameter(FIRST * torch.randn(len(group.primitives), size))
+
+    def forward(self, inputs: Tensor, anchors: Sequence[Tensor]) -> Reading:
+        """Images `[B, n, C, H, W]` (B may be 0) and anchors `[A, P, C, H, W]` per group, in one pass per encoder."""
+        slots, embedded = self.embed_with_anchors(inputs, anchors)
+        centres = self.settled()
+        log_p = self.space.log_p(self._primitives(slots, centres))
+        return Reading(log_p, embedded, self._primitives(embedded, centres))
+
+    def settle(self, anchors: Sequence[Tensor]) -> None:
+        """They are what training made them."""

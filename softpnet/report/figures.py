@@ -83,7 +83,7 @@ def _draw_run(folder: Path, run: SmallRun) -> list[dict[str, float]]:
             camera.look(model, state)
         return model.score(*test)
 
-    model = Learner(task, seed=0, threads=1, **run.settings)
+    model = Learner(task, preset="paper", seed=0, threads=1, **run.settings)
     model.fit(data.train.inputs, data.train.labels, data.anchors, watch=watch)
     if model.interrupted:
         raise KeyboardInterrupt

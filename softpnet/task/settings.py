@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from softpnet.errors import InputError, TaskError
+from softpnet.errors import InputError
 
 Target = Literal["soft", "best"]
+Prototypes = Literal["mean", "learned"]
 Device = Literal["cpu", "cuda", "mps", "auto"]
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 
@@ -24,7 +25,10 @@ SMALLEST, LARGEST = 1e-30, 1e30
 
 @dataclass(frozen=True)
 class Settings:
-    """What a task's author tunes and a user may override. Defaults are general; a task's own values replace them."""
+    """What a task's author tunes and a user may override.
+
+    The defaults are the paper's general values; a preset's, a task's and a user's replace them, in this order.
+    """
 
     epochs: int = 10
     """Passes over the training examples."""
@@ -34,6 +38,8 @@ class Settings:
     """Adam's step size at the start."""
     halve_every: int = 0
     """Halve the learning rate every so many epochs; 0 keeps it."""
+    decay_to_zero: bool = False
+    """Let the learning rate fall to zero, by the same amount in every step of the epochs."""
     weight_decay: float = 0.0
     """Adam's weight decay."""
     warmup_steps: int = 100
@@ -42,6 +48,11 @@ class Settings:
     """Training examples that go through the encoder beside the anchors in such a step, unlabelled: batch norm then
     sees anchors among the images that they will be compared with."""
 
+    prototypes: Prototypes = "mean"
+    """Mean: of the embedded anchors, trained by episodes; learned: weights, trained by a cross-entropy on the anchors
+    and by the rule."""
+    scaled: bool = False
+    """Divide squared distances by the square root of their dimension, so that they do not saturate."""
     copies: int = 3
     """Augmented copies of each anchor per step, beside the original."""
     episodes: int = 50
@@ -111,6 +122,7 @@ class Settings:
             value = getattr(self, name)
             _require(name, value, value >= SMALLEST, f"above 0 (from {SMALLEST:g} on)")
         _require_one_of("target", self.target, Target)
+        _require_one_of("prototypes", self.prototypes, Prototypes)
         return self
 
     def target_gamma(self, gamma: float) -> float:
@@ -126,33 +138,52 @@ class Settings:
         return dataclasses.replace(self, **changes).check()
 
 
-Giver = Literal["default", "task", "method", "user"]
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "best": dict(
+        prototypes="learned",
+        scaled=True,
+        decay_to_zero=True,
+        gamma_decay=1.0,
+    ),
+    "paper": {},
+}
+"""One recipe for all tasks; and the paper's settings, most of which are a task's own."""
+
+Giver = Literal["default", "preset", "task", "method", "user"]
 
 
 def resolve(
-    task: Mapping[str, Any], method: Mapping[str, Any], user: Mapping[str, Any], name_of_method: str
+    preset: str, task: Mapping[str, Any], method: Mapping[str, Any], user: Mapping[str, Any], name_of_method: str
 ) -> tuple[Settings, dict[str, Giver]]:
-    """The settings of a run, task < method < user, checked; and who gave each value.
+    """The settings of a run, preset < task < user < method, checked; and who gave each value.
 
     What a method fixes is what it is: a user may say the same, and nothing else.
     """
-    if not isinstance(task, Mapping):
-        raise TaskError(
-            f"the settings of the task are {type(task).__name__} {task!r}, expected a dict by name, {{'epochs': 10}}"
-        )
     for name, value in method.items():
         if user.get(name, value) != value:
             raise InputError(
                 f"{name} is {user[name]!r}, but method {name_of_method!r} is defined with {name} = {value!r}; "
                 "leave the setting out or choose another method"
             )
-    layers: tuple[tuple[Giver, Mapping[str, Any]], ...] = (("task", task), ("user", user), ("method", method))
+    layers: tuple[tuple[Giver, Mapping[str, Any]], ...] = (
+        ("preset", PRESETS[checked_preset(preset)]),
+        ("task", task),
+        ("user", user),
+        ("method", method),
+    )
     givers: dict[str, Giver] = {field.name: "default" for field in dataclasses.fields(Settings)}
     values: dict[str, Any] = {}
     for giver, layer in layers:
         values |= layer
         givers |= dict.fromkeys(layer, giver)
     return Settings().override(**values), givers
+
+
+def checked_preset(preset: Any) -> str:
+    """The preset's name, if there is one."""
+    if preset not in PRESETS:
+        raise InputError(f"preset is {preset!r}, expected {' or '.join(map(repr, PRESETS))}")
+    return str(preset)
 
 
 MOST_THREADS, MOST_PROCESSES = 1024, 64

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from torch import Generator, Tensor, nn
 
-from softpnet.errors import InputError
+from softpnet.errors import InputError, TaskError
 from softpnet.task.concepts import ConceptSpace, check_name
 from softpnet.task.data import Data
 from softpnet.task.rows import Rows
@@ -48,6 +48,7 @@ class Task:
         encoder: makes the encoder of one group from the number of image channels; conv4 unless given.
         background: pixel value outside an augmented image.
         settings: fields of `Settings` that are this task's own, by name.
+        presets: those that it has in one preset only, by the preset's name: `{"paper": {"rule_weight": 5.0}}`.
         origin: where the task was found, so that a saved model can find it again; set by `tasks.load`.
     """
 
@@ -62,12 +63,24 @@ class Task:
     encoder: Callable[[int], nn.Module] | None = None
     background: float = 0.0
     settings: Mapping[str, Any] = field(default_factory=dict)
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     origin: Mapping[str, Any] | None = None
     # what is worked out once for all, by name: the compiled rule
     memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_name("a task", self.name)
+
+    def settings_in(self, preset: str) -> dict[str, Any]:
+        """Its own settings in a preset, by name."""
+        layers = self.settings, self.presets.get(preset, {})
+        for layer in layers:
+            if not isinstance(layer, Mapping):
+                raise TaskError(
+                    f"the settings of the task are {type(layer).__name__} {layer!r}, expected a dict by name, "
+                    "{'epochs': 10}"
+                )
+        return {**layers[0], **layers[1]}
 
     def satisfies(self, rows: Tensor, labels: Tensor) -> Tensor:
         """Whether each row `[B, K, k]` has its example's label `[B]` or `[B, m]`: `[B, K]`."""

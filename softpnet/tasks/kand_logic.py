@@ -22,7 +22,7 @@ from softpnet.task.task import Corruption, Rows, Task
 SPACE = ConceptSpace(slots=9, values=(3, 3), value_names=(shapes.SHAPES, shapes.COLOURS))
 SIZES = torch.tensor(SPACE.sizes)
 
-SETTINGS = dict(
+PAPER = dict(
     epochs=20,
     targets="cache",
     halve_every=3,
@@ -139,7 +139,8 @@ def task(
         corrupt=Corruption(label=0, source=1, apply=corrupt),
         data=data,
         background=1.0,
-        settings=SETTINGS,
+        settings=dict(epochs=8),
+        presets={"paper": PAPER},
     )
 
 

@@ -19,7 +19,7 @@ SPACE = ConceptSpace(slots=2, values=10)
 ONE_WAY = torch.tensor([[0, 6], [2, 8], [4, 6], [4, 8], [1, 5], [3, 7], [1, 9], [3, 9]])
 SUPPORT = torch.cat([ONE_WAY, ONE_WAY.flip(1)])  # [16, 2], the pairs of the training set
 
-SETTINGS = dict(
+PAPER = dict(
     epochs=10,
     targets="cache",
     copies=3,
@@ -79,7 +79,15 @@ def task(
             },
         )
 
-    return Task(space=SPACE, rule=label, name="mnist_evenodd", rows=rows, data=data, settings=SETTINGS)
+    return Task(
+        space=SPACE,
+        rule=label,
+        name="mnist_evenodd",
+        rows=rows,
+        data=data,
+        settings=dict(epochs=10),
+        presets={"paper": PAPER},
+    )
 
 
 def _examples(pairs: Tensor, digits: Digits, generator: Generator) -> Examples:

@@ -28,7 +28,7 @@ DIAGONAL_BLOCKS = (BLOCKS[0].tolist(), BLOCKS[3].tolist())
 KEPT = [cell for block in DIAGONAL_BLOCKS for cell in block]
 SWAPS = [(block[i], block[j]) for block in DIAGONAL_BLOCKS for i, j in ((0, 1), (0, 2), (2, 3), (1, 3), (0, 3))]
 
-SETTINGS = dict(
+PAPER = dict(
     epochs=20,
     targets="cache",
     copies=9,
@@ -109,7 +109,8 @@ def task(
         move=drop_and_complete(boards(), KEPT, SWAPS, SPACE.sizes),
         corrupt=Corruption(label=0, source=1, apply=corrupt),
         data=data,
-        settings=SETTINGS,
+        settings=dict(epochs=20),
+        presets={"paper": PAPER},
     )
 
 

@@ -132,11 +132,10 @@ class Training:
         settings, at = self.settings, self.at
         if at.step == 0:
             self.order = self.own[torch.randperm(len(self.own), generator=self.streams("batches"))]
-        for group in self.adam.param_groups:
-            group["lr"] = halving(settings.learning_rate, settings.halve_every)(at.epoch)
         batches = self.order.split(settings.batch_size)
         began = time.perf_counter() - at.seconds
         for ids in batches[at.step :]:
+            self._set_learning_rate(at.epoch + at.step / len(batches))
             concepts = None if self.concepts is None else self.concepts[ids].to(self.fabric.device)
             batch = Batch(self._inputs(ids), self.labels[ids].to(self.fabric.device), ids, concepts)
             clock = Clock(at.epoch, at.step)
@@ -150,6 +149,12 @@ class Training:
                 self.records.append(done.record())
                 self.at = Position(warmup=at.warmup, epoch=at.epoch + 1, untaught=[*at.untaught, 0])
             yield done
+
+    def _set_learning_rate(self, epochs: float) -> None:
+        settings = self.settings
+        rate = halving(settings.learning_rate, settings.halve_every)(int(epochs))
+        for group in self.adam.param_groups:
+            group["lr"] = rate * (1 - epochs / settings.epochs) if settings.decay_to_zero else rate
 
     def _check_taught(self) -> None:
         """Raise once half of the examples of an epoch had no candidate: what is left to learn from is too little."""

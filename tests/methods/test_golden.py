@@ -44,7 +44,7 @@ def numbers(method, task, noise=0.0):
     inputs, shown = data.train.inputs.round(), data.anchors.inputs.round()
     inputs = inputs + noise * torch.rand(inputs.shape, generator=torch.Generator().manual_seed(0))
     settings = SHORT | AT_ONCE | FEW.get(task.name, {})
-    model = Learner(task, method=method, seed=0, precision="64-true", threads=1, **settings)
+    model = Learner(task, method=method, preset="paper", seed=0, precision="64-true", threads=1, **settings)
     with mock.patch.object(torch.Tensor, "uniform_", plain_uniform):
         model.fit(inputs, data.train.labels, data.anchors._replace(inputs=shown), concepts=data.train.concepts)
     epochs = [{name: value for name, value in epoch.items() if name != "seconds"} for epoch in model.history]

@@ -23,7 +23,7 @@ WITHOUT_ANCHORS = ("abduction", "softg", "softg_k", "softpnet_no_anchor", "super
 def prepared(name, labels, task=TASK, **settings):
     generator = torch.Generator().manual_seed(0)
     kind = methods.find(name)
-    chosen = Settings().override(**task.settings | settings | kind.fixed)
+    chosen = Settings().override(**task.settings_in("paper") | settings | kind.fixed)
     method = kind(task, chosen, [torch.rand(3, 1, 16, 16, generator=generator)])
     torch.manual_seed(0)
     module = method.module({"concept": nn.Sequential(nn.Flatten(), nn.Linear(256, 4))})
@@ -243,7 +243,8 @@ def test_without_projection_single_concepts_are_flipped_where_the_rule_allows():
 
 def test_without_projection_a_valid_board_never_moves(generator):
     task = tasks.load("visual_sudoku")
-    method = methods.find("softpnet_no_projection")(task, Settings(**task.settings), [torch.rand(4, 1, 28, 28)])
+    settings = Settings(**task.settings_in("paper"))
+    method = methods.find("softpnet_no_projection")(task, settings, [torch.rand(4, 1, 28, 28)])
     method.start(torch.tensor([0, 1]), Streams(0))
     boards = task.rows(generator).rows[None].repeat(20, 1, 1)
     assert torch.equal(method.source.move(boards, generator), boards)

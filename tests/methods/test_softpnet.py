@@ -100,3 +100,24 @@ def test_views_begin_after_their_delay():
     for epoch in range(3):
         method.loss(module, state, batch, Clock(epoch, 0), streams)
     assert forwards == [True, True, False, True]  # clean, clean, then a view and the clean image
+
+
+def test_learned_prototypes_are_taught_by_a_cross_entropy_on_the_anchors_and_by_the_rule():
+    method, module, state, batch, streams = prepared(prototypes="learned", scaled=True, copies=2)
+    anchors = method.augmented_anchors(Streams(0)("augment"))
+    (log_q,) = module(batch.inputs, anchors).primitives  # [A, P, P]
+    expected = -torch.stack([log_q[:, p, p] for p in range(3)]).mean()
+    loss, info = method.loss(module, state, batch, Clock(0, 0), streams)
+    assert abs(info["loss_proto"] - expected.item()) < 1e-6
+    assert abs(loss.item() - info["loss_proto"] - info["loss_kl"]) < 1e-6
+    torch.testing.assert_close(method.warm_up(module, batch.inputs[:0], Streams(0)), expected)
+
+
+def test_scaled_episodes_have_scaled_distances():
+    method, module, _, _, _ = prepared(scaled=True)
+    reading = module(torch.zeros(0, 2, 1, 16, 16), method.augmented_anchors(Streams(0)("augment")))
+    smaller = reading._replace(anchors=[reading.anchors[0] / 4**0.25])  # D is 4
+    method.settings = Settings(scaled=False)
+    unscaled = method.anchor_loss(smaller, Streams(0))
+    method.settings = Settings(scaled=True)
+    torch.testing.assert_close(method.anchor_loss(reading, Streams(0)), unscaled)

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from softpnet.networks.prototypes import PrototypeNetwork, squared_distances
+from softpnet.networks.prototypes import LearnedPrototypeNetwork, PrototypeNetwork, squared_distances
 from softpnet.task.concepts import ConceptSpace, Group
 
 
@@ -16,6 +16,7 @@ def test_squared_distances_are_squared_distances(generator):
     points, centres = torch.randn(4, 5, 3, generator=generator), torch.randn(6, 3, generator=generator)
     expected = (points[:, :, None] - centres).square().sum(-1)
     torch.testing.assert_close(squared_distances(points, centres), expected)
+    torch.testing.assert_close(squared_distances(points, centres, scaled=True), expected / 3**0.5)
 
 
 def test_log_p_is_a_softmax_over_distances_to_mean_anchor_embeddings(generator):
@@ -97,3 +98,23 @@ def test_groups_with_like_names_have_their_own_encoders_and_prototypes():
     net = PrototypeNetwork(space, {"type": flat_encoder(4), "type_": flat_encoder(4)})
     net.settle([torch.rand(1, 2, 1, 2, 2), torch.rand(1, 2, 1, 2, 2)])
     assert len(net.encoders) == 2 and len({id(p) for p in net.settled()}) == 2
+
+
+def test_learned_prototypes_read_inputs_and_anchors_and_are_weights_of_the_network(generator):
+    encoder, shape = flat_encoder(4), torch.Size([1, 2, 2])
+    net = LearnedPrototypeNetwork(ConceptSpace(slots=2, values=3), {"concept": encoder}, True, shape)
+    images, anchors = torch.rand(5, 2, 1, 2, 2, generator=generator), torch.rand(4, 3, 1, 2, 2, generator=generator)
+    reading, (learned,) = net(images, [anchors]), net.settled()
+
+    def expected(inputs):
+        distances = (encoder(inputs.flatten(0, 1))[:, None] - learned).square().sum(-1) / 3**0.5
+        return torch.log_softmax(-distances, -1).unflatten(0, inputs.shape[:2])
+
+    torch.testing.assert_close(reading.log_p, expected(images))
+    torch.testing.assert_close(reading.primitives[0], expected(anchors))
+    torch.testing.assert_close(net.log_p(images), reading.log_p)
+    before = learned.detach().clone()
+    net.settle([anchors])
+    assert torch.equal(net.settled()[0], before)  # no anchor moves them but by training
+    reading.log_p[:, :, 0].sum().backward()
+    assert learned.requires_grad and learned.grad.abs().sum() > 0

@@ -283,8 +283,8 @@ def test_all_figures_are_drawn_in_both_formats_and_again_with_the_same_bytes(tmp
 def test_every_run_is_of_a_built_in_task_whose_filmed_example_keeps_a_working_set():
     for run in figures.RUNS:
         task = figures.tasks.load(run.task, run.options)
-        Settings().override(**task.settings | run.settings)
-        assert run.filmed is None or Settings().override(**task.settings | run.settings).targets == "cache"
+        Settings().override(**task.settings_in("paper") | run.settings)
+        assert run.filmed is None or Settings().override(**task.settings_in("paper") | run.settings).targets == "cache"
 
 
 def test_ctrl_c_in_a_small_training_ends_the_drawing(tmp_path, monkeypatch):

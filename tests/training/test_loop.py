@@ -105,6 +105,11 @@ def test_the_learning_rate_and_the_weight_decay_are_those_of_the_settings():
     assert method.fabric.optimiser.param_groups[0]["weight_decay"] == 0.03
 
 
+def test_the_learning_rate_can_fall_to_zero_by_the_same_amount_in_every_step():
+    method, _ = run(Settings(epochs=2, batch_size=5, learning_rate=0.4, decay_to_zero=True, warmup_steps=0))
+    assert method.rates == pytest.approx([0.4, 0.3, 0.2, 0.1])
+
+
 def test_diagnostics_are_means_over_the_steps_that_have_them():
     _, steps = run(Settings(epochs=1, batch_size=4, warmup_steps=0))
     assert steps[-1].means == {"always": 1.0, "rare": 2.0}

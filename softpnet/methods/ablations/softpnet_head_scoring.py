@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,7 @@ class HeadedPrototypeNetwork(PrototypeNetwork):
 
     def forward(self, inputs: Tensor, anchors: Sequence[Tensor]) -> Reading:
         slots, embedded = self.embed_with_anchors(inputs, anchors)
-        return Reading(self.heads.log_p(slots), embedded)
+        return Reading(self.heads.log_p(slots), embedded, [])
 
 
 class Method(softpnet.Method):
@@ -34,6 +35,7 @@ class Method(softpnet.Method):
     prototypes, which the episodic loss trains and which read.
     """
 
+    fixed: ClassVar[dict[str, Any]] = {"prototypes": "mean", "scaled": False}
     idle_parts = True  # the heads, in the warm-up
 
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
