@@ -45,6 +45,8 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "Data": [],
         "data.tables.Table": ["images", "integers"],
         "data.mnist.load": [],
+        "data.gtsrb.load": [],
+        "data.gtsrb.pools": [],
         "training.streams.Streams": [],
     },
     "Training and reading": {

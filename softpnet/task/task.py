@@ -23,7 +23,7 @@ and the whole batch is moved at once. A row that cannot move stays."""
 
 Augment = Callable[[Tensor, Generator], Tensor]
 """Augmentation: inputs `[..., C, H, W]` -> a fresh random view of each, same shape and type. Contract: the whole batch
-is changed at once, all draws are from the generator (the CPU's, wherever the inputs are), the inputs themselves stay."""
+is changed at once, all draws are from the generator (the CPU's, wherever the inputs are), and the inputs stay."""
 
 AFFINE: Literal["affine"] = "affine"
 """The augmentation of a task that names none: the paper's."""
