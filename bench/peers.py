@@ -90,8 +90,8 @@ def network(race: Race, anchors: bool) -> tuple[Any, Any]:
     """softpnet's encoder with a linear head, and Adam; trained on the anchors and their copies first, if so wished."""
     import torch
 
-    from softpnet.networks.augmentation import augment
     from softpnet.networks.encoders import conv4
+    from softpnet.networks.views import random_views
     from softpnet.task.settings import Settings
 
     torch.manual_seed(race.seed)
@@ -113,7 +113,7 @@ def network(race: Race, anchors: bool) -> tuple[Any, Any]:
     generator = torch.Generator().manual_seed(race.seed)
     truth = originals.concepts.repeat(copies + 1)
     for _ in range(settings.warmup_steps if anchors else 0):
-        views = augment(originals.inputs.repeat(copies, 1, 1, 1), task.background, generator)
+        views = random_views(task, originals.inputs.repeat(copies, 1, 1, 1), generator)
         loss = torch.nn.functional.cross_entropy(net(torch.cat([originals.inputs, views])), truth)
         optimiser.zero_grad()
         loss.backward()

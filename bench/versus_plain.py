@@ -13,7 +13,7 @@ import torch
 from bench import plain
 from bench.timing import threads
 from softpnet import tasks
-from softpnet.networks.augmentation import augment
+from softpnet.networks.augmentation import affine
 from softpnet.training.streams import Streams
 
 
@@ -29,7 +29,7 @@ def plain_steps(count: int, warm_up: int = 1) -> float:
     for _ in range(warm_up + count):
         began = time.perf_counter()
         originals = data.anchors.inputs  # type: ignore[union-attr]
-        anchors = torch.stack([originals, *(augment(originals, 0.0, generator) for _ in range(3))])
+        anchors = torch.stack([originals, *(affine()(originals, generator) for _ in range(3))])
         chosen = torch.randint(4, (50, 10), generator=generator)
         log_p = plain.concept_log_p(encoder, images, anchors)
         loss = plain.prototypical_loss(encoder, anchors, chosen)

@@ -33,6 +33,8 @@ PARTS: dict[str, dict[str, list[str]]] = {
     "Functions that you may bring": {
         "task.task.Rule": [],
         "task.task.Move": [],
+        "task.task.Augment": [],
+        "augment": ["affine", "photometric", "compose"],
         "networks.make_encoders.Encoder": [],
         "learner.Watch": [],
     },
@@ -43,6 +45,8 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "Data": [],
         "data.tables.Table": ["images", "integers"],
         "data.mnist.load": [],
+        "data.gtsrb.load": [],
+        "data.gtsrb.pools": [],
         "training.streams.Streams": [],
     },
     "Training and reading": {
@@ -88,7 +92,7 @@ def _entry(name: str) -> Iterator[str]:
         yield from _words(thing)
         source = inspect.getsource(thing)
         yield from ["", "```python", *re.findall(r"^    (\w+: .*)$", source, flags=re.M), "```"]
-    elif isinstance(thing, type) and issubclass(thing, Exception):
+    elif inspect.ismodule(thing) or (isinstance(thing, type) and issubclass(thing, Exception)):
         yield from _words(thing)
     elif isinstance(thing, type) or inspect.isfunction(thing):
         yield from _function(own, thing)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from softpnet.data.rows import read_rows
     from softpnet.errors import InputError, SoftPNetError, TaskError, TrainingError
     from softpnet.learner import Learner
+    from softpnet.networks import augmentation as augment
     from softpnet.networks.reader import Prediction
     from softpnet.rules.machine import Machine
     from softpnet.rules.solvers.answer_sets import AnswerSets
@@ -58,6 +59,8 @@ _HOME = {
     "TrainingError": "errors",
 }
 
+_MODULES = {"augment": "networks.augmentation"}
+
 __all__ = [
     "Anchors",
     "AnswerSets",
@@ -78,6 +81,7 @@ __all__ = [
     "Task",
     "TaskError",
     "TrainingError",
+    "augment",
     "check_task",
     "read_rows",
 ]
@@ -87,6 +91,8 @@ def __getattr__(name: str) -> Any:
     """Public names are imported at their first use, so that the command line can answer without torch."""
     if name == "__version__":
         return _version()
+    if name in _MODULES:
+        return importlib.import_module(f"softpnet.{_MODULES[name]}")
     if name not in _HOME:
         raise AttributeError(f"module 'softpnet' has no attribute {name!r}; the public names are {', '.join(__all__)}")
     return getattr(importlib.import_module(f"softpnet.{_HOME[name]}"), name)

@@ -13,6 +13,7 @@ import threading
 
 import pytest
 import torch
+from PIL import Image
 
 from softpnet.cli.main import main
 from softpnet.experiments.reproduce import Processes
@@ -54,6 +55,27 @@ def processes_can_talk():
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture
+def write_signs():
+    """Write stand-ins for GTSRB's files: of each class so many tracks of two frames, 9x9, in a colour of their own."""
+
+    def write(folder, tracks):
+        for number, count in tracks.items():
+            home = folder / "Final_Training" / "Images" / f"{number:05}"
+            home.mkdir(parents=True)
+            lines = ["Filename;Width;Height;Roi.X1;Roi.Y1;Roi.X2;Roi.Y2;ClassId"]
+            for name, colour in (
+                (f"{track:05}_{frame:05}.ppm", (6 * number, 10 * track, 100 * frame))
+                for track in range(count)
+                for frame in range(2)
+            ):
+                Image.new("RGB", (9, 9), colour).save(home / name)
+                lines.append(f"{name};9;9;1;1;8;8;{number}")
+            (home / f"GT-{number:05}.csv").write_text("\n".join(lines))
+
+    return write
 
 
 @pytest.fixture(scope="session")

@@ -95,6 +95,77 @@ def test_the_input_that_the_refusals_start_from_is_fine():
     assert forwards, "the spy that the refusals rely on sees no training"
 
 
+# Augmentation
+
+
+def augmented(function):
+    return adding(augment=function)
+
+
+@pytest.mark.parametrize("value", ["photometric", 0.3, torch.zeros(2)])
+def test_an_augmentation_that_is_no_function_is_refused(value):
+    assert_refused(
+        "augment of task 'adding' is ",
+        "expected a function",
+        "'affine'",
+        "None",
+        error=TaskError,
+        task=augmented(value),
+    )
+
+
+@pytest.mark.parametrize(
+    "function, found",
+    [
+        (lambda inputs, generator: inputs[..., :8], "torch.float32 [2, 3, 1, 16, 8]"),
+        (lambda inputs, generator: inputs.flatten(0, 1), "torch.float32 [6, 1, 16, 16]"),
+        (lambda inputs, generator: inputs.double(), "torch.float64 [2, 3, 1, 16, 16]"),
+        (lambda inputs, generator: None, "NoneType"),
+    ],
+)
+def test_an_augmentation_that_changes_shape_or_type_is_refused(function, found):
+    assert_refused(
+        f"augment of task 'adding' maps inputs torch.float32 [2, 3, 1, 16, 16] to {found}",
+        "expected the same type and shape",
+        "from the last one",
+        error=TaskError,
+        task=augmented(function),
+    )
+
+
+@pytest.mark.parametrize("function, what", [(lambda inputs: inputs, "TypeError"), (lambda *_: 1 / 0, "ZeroDivision")])
+@pytest.mark.parametrize("method", ["softpnet", "abduction"])
+def test_an_augmentation_that_fails_is_refused(function, what, method):
+    assert_refused(
+        "augment of task 'adding' failed when called with inputs [2, 3, 1, 16, 16] and a generator",
+        f"raised {what}",
+        error=TaskError,
+        task=augmented(function),
+        method=method,
+    )
+
+
+@pytest.mark.parametrize(
+    "function, parts",
+    [
+        (lambda inputs, generator: inputs.mul_(0.5), ("writes into its inputs", "inputs.clone()")),
+        (lambda inputs, generator: inputs / 0, ("gives NaN or infinite pixels", "correct it")),
+    ],
+)
+def test_an_augmentation_that_harms_its_inputs_is_refused(function, parts):
+    assert_refused("augment of task 'adding'", *parts, error=TaskError, task=augmented(function))
+
+
+@pytest.mark.parametrize("function", [None, "affine", lambda inputs, generator: inputs.clamp(0.1)])
+@pytest.mark.parametrize("method", ["softpnet", "abduction_anchored", "supervised"])
+def test_any_other_augmentation_trains_and_none_does_too(function, method, tmp_path):
+    settings = {**QUICK, "views": True, "method": method, "encoder": Small}
+    model = Learner(augmented(function), **settings).fit(IMAGES, LABELS, ANCHORS, concepts=CONCEPTS)
+    model.save(tmp_path / "model")
+    again = Learner.load(tmp_path / "model", task=model.task, encoder=Small)
+    assert torch.equal(model.predict(IMAGES).probabilities, again.predict(IMAGES).probabilities)
+
+
 # Labels and the rule
 
 

@@ -125,6 +125,24 @@ def test_a_score_of_the_traffic_scene_has_every_group():
     assert {"concept_accuracy/light", "concept_accuracy/obstacle", "concept_accuracy/sign"} <= set(scores)
 
 
+def test_traffic_signs_come_from_the_benchmark_s_folder_and_a_tiny_training_runs(tmp_path, write_signs):
+    signs = functions("traffic_signs")["SIGNS"]
+    write_signs(tmp_path, dict.fromkeys(signs, 5))
+    for split in ("test", "validation"):
+        task = load("traffic_signs", train=8, test=4, split=split, gtsrb=str(tmp_path))
+        data = task.data(Streams(0))
+        shown = (data.train.inputs[:, :, 0, 0, 0] * 255 / 6).round().long()  # [8, 2]; red tells the class
+        assert torch.equal(torch.tensor(list(signs))[data.train.concepts], shown)
+        assert data.anchors.inputs.shape == (8, 3, 32, 32) and data.tests["test"].inputs.shape == (4, 2, 3, 32, 32)
+    assert compilation(task).how == "exact" and 0 <= train(task)["concept_accuracy"] <= 1
+
+
+def test_traffic_signs_without_a_folder_say_which_photographs_they_need(monkeypatch):
+    monkeypatch.delenv("SOFTPNET_GTSRB", raising=False)
+    message = check_task(load("traffic_signs", train=8, test=4), **TINY)["data"].message
+    assert "German Traffic Sign Recognition Benchmark" in message and "--option gtsrb=FOLDER" in message
+
+
 def test_parity_tells_no_two_digits_of_one_parity_apart():
     report = check_task(load("parity_xor", train=400, test=20), **TINY)
     assert report.ok and "20 of 45 exchanges" in report["shortcuts"].message

@@ -20,6 +20,7 @@ from softpnet.task.inputs import (
     check_labels,
     needed_concepts,
 )
+from softpnet.task.task import AFFINE
 from softpnet.training.streams import Streams
 
 
@@ -56,7 +57,7 @@ def inputs_are_inputs(subject: Subject) -> str:
         if low < 0 or high > 1:
             warnings.warn(f"{name}: pixels go from {low:.3g} to {high:.3g}, expected 0 to 1; scale them", stacklevel=2)
         slack = 0.1 * (high - low)  # noise may keep pixels from the value that they stand for
-        if not low - slack <= background <= high + slack:
+        if subject.task.augment == AFFINE and not low - slack <= background <= high + slack:
             warnings.warn(
                 f"{name}: background is {background}, but pixels go from {low:.3g} to {high:.3g}, so that augmented "
                 "inputs get a frame which no image has; set background to the value around what is shown",

@@ -14,7 +14,7 @@ VALIDATION = 10_000
 
 
 class Digits:
-    """A set of MNIST images that can be drawn by digit."""
+    """A set of images that can be drawn by digit, or by the number of whatever else they show."""
 
     def __init__(self, images: Tensor, labels: Tensor) -> None:
         self.images, self.labels = images, labels
@@ -23,13 +23,13 @@ class Digits:
         self.starts = self.counts.cumsum(0) - self.counts
 
     def draw(self, digits: Tensor, generator: Generator) -> Tensor:
-        """A uniformly drawn image of each digit `[...]` -> `[..., 1, 28, 28]`."""
+        """A uniformly drawn image of each digit `[...]` -> `[..., C, H, W]`."""
         count = self.counts[digits]
         nth = (torch.rand(digits.shape, generator=generator) * count).long().clamp_max(count - 1)
         return self.images[self.order[self.starts[digits] + nth]]
 
     def first(self, digits: Tensor) -> Tensor:
-        """The first image of each digit `[P]` -> `[P, 1, 28, 28]`."""
+        """The first image of each digit `[P]` -> `[P, C, H, W]`."""
         return self.images[self.order[self.starts[digits]]]
 
 

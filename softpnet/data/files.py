@@ -47,8 +47,13 @@ def read_array(path: Path) -> Tensor:
         raise InputError(f"{path} cannot be read as an array of numbers: {error}; write it by numpy.save") from error
 
 
-def read_image(path: Path, shape: Sequence[int], resize: bool = False) -> Tensor:
-    """One image file -> float32 `[C, H, W]` in [0, 1], in grey where there is one channel, in colour where three."""
+def read_image(
+    path: Path, shape: Sequence[int], resize: bool = False, box: tuple[int, int, int, int] | None = None
+) -> Tensor:
+    """One image file -> float32 `[C, H, W]` in [0, 1], in grey where there is one channel, in colour where three.
+
+    Of the image, only the box is read where one is given: left, top, right, bottom, the last two just outside it.
+    """
     import numpy
     from PIL import Image, UnidentifiedImageError
 
@@ -67,6 +72,14 @@ def read_image(path: Path, shape: Sequence[int], resize: bool = False) -> Tensor
         raise InputError(f"{path} cannot be read as an image: damaged, or none of {', '.join(FORMATS)}") from error
     except (OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError) as error:
         raise InputError(f"{path} cannot be read as an image: {error}") from error
+    if box is not None:
+        left, top, right, bottom = box
+        if not (0 <= left < right <= image.width and 0 <= top < bottom <= image.height):
+            raise InputError(
+                f"the box {box} is not inside {path}, which is {image.width}x{image.height}; expected left, top, right "
+                "and bottom, in pixels"
+            )
+        image = image.crop(box)
     if image.size != (width, height):
         if not resize:
             raise InputError(

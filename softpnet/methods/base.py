@@ -10,9 +10,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from softpnet.methods import schedules
-from softpnet.networks.augmentation import augment
 from softpnet.networks.encoders import conv4
 from softpnet.networks.reader import Reader
+from softpnet.networks.views import random_views
 from softpnet.targets.source import UNTAUGHT, Info, Query, State, TargetSource
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
@@ -99,7 +99,7 @@ class Method(ABC):
         """Once started: settings that take each other's effect away, a sentence each. `check_task` warns of them."""
         settings, source = self.settings, getattr(self, "source", None)
         late = f"of {settings.epochs} epochs"
-        weighs = self.weighs_rule()
+        weighs, still = self.weighs_rule(), self.task.augment is None
         idle = {
             f"views_delay is {settings.views_delay} {late}: views never begin": (
                 settings.views and settings.views_delay >= settings.epochs
@@ -108,6 +108,9 @@ class Method(ABC):
                 weighs and settings.rule_delay >= settings.epochs
             ),
             "rule_weight is 0: only the anchors are learned from": weighs and settings.rule_weight == 0,
+            "the task has no augmentation: views are the inputs themselves": still and settings.views,
+            "the task has no augmentation: all copies of an anchor are alike, so that an episode's queries are copies "
+            "of its supports": still and "loss_proto" in self.columns,
         }
         return [said for said, true in idle.items() if true] + (source.remarks() if source is not None else [])
 
@@ -119,8 +122,12 @@ class Method(ABC):
     def training_inputs(self, batch: Batch, clock: Clock, streams: Streams) -> Tensor:
         """What the network is trained on: the batch's inputs, or an augmented view where the settings ask for it."""
         if self.settings.views and clock.epoch >= self.settings.views_delay:
-            return augment(batch.inputs, self.task.background, streams("views"))
+            return self.augment(batch.inputs, streams("views"))
         return batch.inputs
+
+    def augment(self, inputs: Tensor, generator: Generator) -> Tensor:
+        """A random view of every input `[..., C, H, W]`; the inputs themselves where the task has no augmentation."""
+        return random_views(self.task, inputs, generator)
 
     def gamma(self, clock: Clock) -> float:
         """The temperature of the walk and of the target."""
@@ -153,7 +160,6 @@ class Method(ABC):
         """The originals and fresh copies of them, per group `[A, P, C, H, W]`."""
         result = []
         for originals in self.anchors:
-            copies = originals.expand(self.settings.copies, *originals.shape)
-            views = augment(copies, self.task.background, generator)
-            result.append(torch.cat([originals[None], views]))
+            copies = originals.expand(self.settings.copies, *originals.shape).contiguous()
+            result.append(torch.cat([originals[None], self.augment(copies, generator)]))
         return result

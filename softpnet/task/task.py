@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from torch import Generator, Tensor, nn
 
@@ -19,6 +19,14 @@ Rule = Callable[[Tensor], Tensor]
 Move = Callable[[Tensor, Generator], Tensor]
 """Proposal of the walk: rows `[..., k]` -> rows `[..., k]`. Contract: the label stays, c -> c' is as likely as c' -> c,
 and the whole batch is moved at once. A row that cannot move stays."""
+
+
+Augment = Callable[[Tensor, Generator], Tensor]
+"""Augmentation: inputs `[..., C, H, W]` -> a fresh random view of each, same shape and type. Contract: the whole batch
+is changed at once, all draws are from the generator (the CPU's, wherever the inputs are), and the inputs stay."""
+
+AFFINE: Literal["affine"] = "affine"
+"""The augmentation of a task that names none: the paper's."""
 
 
 class Corruption(NamedTuple):
@@ -47,6 +55,8 @@ class Task:
         data: makes training data, anchors and test sets from named random streams; needed by the command line only.
         encoder: makes the encoder of one group from the number of image channels; conv4 unless given.
         background: pixel value outside an augmented image.
+        augment: makes random views of anchors and inputs, `softpnet.augment` has some; None for none at all. Unless
+            given, images are turned, moved, scaled and sheared, and what comes from outside is background.
         settings: fields of `Settings` that are this task's own, by name.
         presets: those that it has in one preset only, by the preset's name: `{"paper": {"rule_weight": 5.0}}`.
         origin: where the task was found, so that a saved model can find it again; set by `tasks.load`.
@@ -62,6 +72,7 @@ class Task:
     data: Callable[[Callable[[str], Generator]], Data] | None = None
     encoder: Callable[[int], nn.Module] | None = None
     background: float = 0.0
+    augment: Augment | Literal["affine"] | None = AFFINE
     settings: Mapping[str, Any] = field(default_factory=dict)
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     origin: Mapping[str, Any] | None = None

@@ -14,6 +14,7 @@ from softpnet.methods.base import Method
 from softpnet.networks.classifier import ClassifierNetwork
 from softpnet.networks.make_encoders import check_trainable
 from softpnet.networks.reader import Reader
+from softpnet.networks.views import check_augment
 from softpnet.rules.function import check_rule
 from softpnet.task.data import Anchors
 from softpnet.task.inputs import arrange_anchors, check_inputs, check_labels, needed_concepts
@@ -71,6 +72,7 @@ def build(
     check_memory(settings, task.space, given.inputs, given.anchors)
     fabric = launched(hardware, kind.idle_parts)
     method = kind(task, settings, [to_run(fabric, anchors) for anchors in given.anchors])
+    check_augment(task, method.anchors)
     with borrowed_global_generator(streams("init")):
         module = method.module(encoders)
     check_trainable(module, name)

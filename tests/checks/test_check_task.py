@@ -402,12 +402,25 @@ def test_an_error_names_the_line_of_the_user_s_own_code():
         ),
         (dict(settings=dict(views=True, views_delay=10)), "idle settings", "views never begin"),
         (dict(settings=dict(epochs=4, walk_every=4)), "idle settings", "the walk never takes a step"),
+        (dict(augment=None), "idle settings", "no augmentation: all copies of an anchor are alike"),
+        (dict(augment=None, settings=dict(views=True)), "idle settings", "no augmentation: views are the inputs"),
     ],
 )
 def test_what_is_odd_is_a_warning_and_no_failure(changes, name, part):
     report = check(**changes)
     assert report.ok and [r.name for r in report if r.outcome == "warning"] == [name], report
     assert part in report[name].message
+
+
+def test_a_background_matters_only_where_the_default_augmentation_uses_it():
+    assert check(background=-1.0, augment=lambda inputs, generator: inputs)["inputs"].outcome == "passed"
+
+
+def test_a_method_without_episodes_misses_no_augmentation():
+    still = dataclasses.replace(GOOD, augment=None)
+    assert sp.check_task(still, method="supervised")["idle settings"].outcome == "passed"
+    report = sp.check_task(still, method="supervised", views=True)
+    assert report["idle settings"].message == "the task has no augmentation: views are the inputs themselves"
 
 
 def test_a_pool_smaller_than_the_working_set_is_warned_of_where_it_is_used(uncompiled):

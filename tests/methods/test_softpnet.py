@@ -1,11 +1,13 @@
 """The step of Soft-PNet: what it augments, forwards and draws."""
 
+from dataclasses import replace
+
 import torch
 from torch import nn
 
 from softpnet.methods.base import Batch, Clock
 from softpnet.methods.softpnet import Method
-from softpnet.networks.augmentation import augment
+from softpnet.networks.augmentation import affine
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
@@ -14,9 +16,9 @@ from softpnet.training.streams import Streams
 TASK = Task(ConceptSpace(slots=2, values=3), lambda c: c.sum(-1))
 
 
-def prepared(**settings):
+def prepared(task=TASK, **settings):
     generator = torch.Generator().manual_seed(0)
-    method = Method(TASK, Settings(**settings), [torch.rand(3, 1, 16, 16, generator=generator)])
+    method = Method(task, Settings(**settings), [torch.rand(3, 1, 16, 16, generator=generator)])
     module = method.module({"concept": nn.Sequential(nn.Flatten(), nn.Linear(256, 4))})
     labels = torch.tensor([0, 1, 2, 3, 4, 2])
     batch = Batch(torch.rand(6, 2, 1, 16, 16, generator=generator), labels, torch.arange(6))
@@ -30,6 +32,31 @@ def test_anchors_are_the_originals_and_fresh_copies_at_every_step():
     assert one.shape == (4, 3, 1, 16, 16)
     assert torch.equal(one[0], method.anchors[0]) and torch.equal(two[0], method.anchors[0])
     assert not torch.equal(one[1:], two[1:])
+
+
+def test_a_task_s_own_augmentation_makes_the_copies_and_the_views():
+    def darker(inputs, generator):
+        return inputs * torch.rand(inputs.shape[:-3], generator=generator)[..., None, None, None]
+
+    method, module, state, batch, streams = prepared(replace(TASK, augment=darker), copies=2, views=True)
+    (anchors,), seen = method.augmented_anchors(Streams(0)("augment")), []
+    drawn = torch.rand(2, 3, generator=Streams(0)("augment"))[..., None, None, None]
+    assert torch.equal(anchors, torch.cat([method.anchors[0][None], method.anchors[0] * drawn]))
+    module.register_forward_hook(lambda m, given, out: seen.append(given[0]))
+    method.loss(module, state, batch, Clock(0, 0), streams)
+    drawn = torch.rand(6, 2, generator=Streams(0)("views"))[..., None, None, None]
+    assert len(seen) == 2 and torch.equal(seen[0], batch.inputs * drawn)
+
+
+def test_without_augmentation_copies_are_the_anchors_and_episodes_still_teach():
+    method, module, state, batch, streams = prepared(replace(TASK, augment=None), copies=2, views=True)
+    (anchors,), forwards = method.augmented_anchors(streams("augment")), []
+    assert torch.equal(anchors, method.anchors[0].expand(3, -1, -1, -1, -1))
+    module.register_forward_hook(lambda m, given, out: forwards.append(given[0] is batch.inputs))
+    loss, info = method.loss(module, state, batch, Clock(0, 0), streams)
+    assert forwards == [True]  # the view is the input itself, which need not be read twice
+    loss.backward()
+    assert info["loss_proto"] > 0 and all(p.grad.abs().sum() > 0 for p in module.encoders.parameters() if p.dim() > 1)
 
 
 def test_weight_zero_trains_the_prototypical_loss_alone_while_working_sets_are_built():
@@ -88,7 +115,7 @@ def test_inference_prototypes_come_from_the_clean_anchors_and_a_fixed_set_of_cop
     method.finish(module)
     generator = torch.Generator().manual_seed(0)
     clean = method.anchors[0]
-    views = augment(clean.expand(3, *clean.shape), 0.0, generator)
+    views = affine(0.0)(clean.expand(3, *clean.shape), generator)
     embedded = module.encoders["of_concept"](torch.cat([clean[None], views]).flatten(0, 1)).view(4, 3, -1)
     torch.testing.assert_close(module.settled()[0], embedded.mean(0))
 
