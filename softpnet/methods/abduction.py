@@ -37,10 +37,9 @@ class Method(base.Method):
         self, module: nn.Module, state: State, batch: Batch, clock: Clock, streams: Streams
     ) -> tuple[Tensor, Info]:
         gamma = self.gamma(clock)
-        inputs = self.training_inputs(batch, clock, streams)
-        log_p = module(inputs).log_p
+        log_p = module(self.training_inputs(batch, clock, streams)).log_p
         with torch.no_grad():
-            clean = log_p.detach() if inputs is batch.inputs else module(batch.inputs).log_p
+            clean = module(batch.inputs).log_p if self.scores_clean(clock) else log_p.detach()
             target, info = self.target(state, batch, clean, clock, gamma, streams("walk"))
         kl = losses.kl(target, log_p)
         return kl, info | {"loss_kl": kl.item(), "gamma": gamma}

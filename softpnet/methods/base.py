@@ -108,7 +108,9 @@ class Method(ABC):
                 weighs and settings.rule_delay >= settings.epochs
             ),
             "rule_weight is 0: only the anchors are learned from": weighs and settings.rule_weight == 0,
-            "the task has no augmentation: views are the inputs themselves": still and settings.views,
+            "the task has no augmentation: views are the inputs themselves": (
+                still and (settings.views or settings.augment_inputs)
+            ),
             "the task has no augmentation: all copies of an anchor are alike, so that an episode's queries are copies "
             "of its supports": still and "loss_proto" in self.columns,
         }
@@ -121,9 +123,13 @@ class Method(ABC):
 
     def training_inputs(self, batch: Batch, clock: Clock, streams: Streams) -> Tensor:
         """What the network is trained on: the batch's inputs, or an augmented view where the settings ask for it."""
-        if self.settings.views and clock.epoch >= self.settings.views_delay:
+        if self.settings.augment_inputs or self.scores_clean(clock):
             return self.augment(batch.inputs, streams("views"))
         return batch.inputs
+
+    def scores_clean(self, clock: Clock) -> bool:
+        """Whether targets come from the clean inputs, while the network is trained on views of them."""
+        return self.settings.views and clock.epoch >= self.settings.views_delay
 
     def augment(self, inputs: Tensor, generator: Generator) -> Tensor:
         """A random view of every input `[..., C, H, W]`; the inputs themselves where the task has no augmentation."""

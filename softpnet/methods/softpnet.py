@@ -56,7 +56,7 @@ class Method(base.Method):
         reading = module(inputs, anchors)
         # The target: feasible candidates, weighted by what the network itself thinks of them; without gradient.
         with torch.no_grad():
-            clean = reading.log_p.detach() if inputs is batch.inputs else module(batch.inputs, anchors).log_p
+            clean = module(batch.inputs, anchors).log_p if self.scores_clean(clock) else reading.log_p.detach()
             target, info = self.target(state, batch, clean, clock, gamma, streams("walk"))
         # L = L_proto + lambda * L_KL
         proto = self.anchor_loss(reading, streams)

@@ -57,10 +57,12 @@ class Settings:
     """Augmented copies of each anchor per step, beside the original."""
     episodes: int = 50
     """Episodes of the prototypical loss per step (E)."""
+    augment_inputs: bool = False
+    """Read and train on an augmented view of each input, another one in every epoch."""
     views: bool = False
-    """Score candidates on the clean image, train on an augmented view of it."""
+    """Score candidates on the clean input, train on an augmented view of it."""
     views_delay: int = 0
-    """Epochs on clean images before views begin."""
+    """Epochs before views begin."""
 
     targets: str = "auto"
     """Where targets come from: all feasible assignments, by the compiled rule ("exact"); the K most probable of them

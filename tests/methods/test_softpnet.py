@@ -86,6 +86,18 @@ def test_views_score_the_clean_image_and_train_on_another():
     assert torch.equal(clean, batch.inputs) and not torch.equal(view, batch.inputs) and view.shape == clean.shape
 
 
+def test_augmented_inputs_are_read_and_trained_on_in_one_forward():
+    method, module, state, batch, streams = prepared(augment_inputs=True)
+    seen, targets = [], []
+    module.register_forward_hook(lambda m, given, out: seen.append((given[0], out.log_p)))
+    made = method.target
+    method.target = lambda state, batch, log_p, *more: targets.append(log_p) or made(state, batch, log_p, *more)
+    method.loss(module, state, batch, Clock(0, 0), streams)
+    ((view, log_p),) = seen
+    assert view.shape == batch.inputs.shape and not torch.equal(view, batch.inputs)
+    assert torch.equal(targets[0], log_p)
+
+
 def test_best_target_is_one_candidate():
     method, module, state, batch, streams = prepared(target="best")
     log_p = module(batch.inputs, [a[None] for a in method.anchors]).log_p.detach()
