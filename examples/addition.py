@@ -55,6 +55,6 @@ def task(digits: int = 2, limit: int = 30_000, split: Literal["test", "validatio
             {"test": numbers(unseen, torch.arange(len(unseen.labels)), streams("test data"))},
         )
 
-    settings = dict(epochs=5, batch_size=round(32 / digits**0.5))
+    settings = dict(epochs=4, batch_size=round(32 / digits**0.5))
     space = sp.ConceptSpace(slots=2 * digits, values=10)
     return sp.Task(space, machine(digits), name="addition", data=data, settings=settings)

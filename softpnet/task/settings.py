@@ -144,8 +144,10 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "best": dict(
         prototypes="learned",
         scaled=True,
-        decay_to_zero=True,
         gamma_decay=1.0,
+        augment_inputs=True,
+        warmup_steps=300,
+        decay_to_zero=True,
     ),
     "paper": {},
 }

@@ -109,7 +109,7 @@ def task(
         move=drop_and_complete(boards(), KEPT, SWAPS, SPACE.sizes),
         corrupt=Corruption(label=0, source=1, apply=corrupt),
         data=data,
-        settings=dict(epochs=20),
+        settings=dict(epochs=20, batch_size=8),
         presets={"paper": PAPER},
     )
 
