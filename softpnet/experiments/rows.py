@@ -115,6 +115,34 @@ ABLATIONS = _paper(
 )
 
 
+BEST = (
+    Row("evenodd-best", "EvenOdd, best", "mnist_evenodd"),
+    Row("sudoku-best", "Sudoku, best", "visual_sudoku"),
+    Row("kand-best", "Kand-Logic, best", "kand_logic"),
+)
+
+
+def _league(name: str, title: str, task: str, options: Mapping[str, str], **settings: Any) -> tuple[Row, ...]:
+    """A harder task for our recipe, the paper's settings, abduction after the anchors, and the ceiling."""
+    chosen: dict[str, Any] = {"options": options, "settings": settings, "folder": "league"}
+    return (
+        Row(f"{name}-best", f"{title}, best", task, **chosen),
+        Row(f"{name}-paper", f"{title}, paper", task, preset="paper", **chosen),
+        Row(f"{name}-abduction-anchored", f"{title}, abduction, anchors first", task, "abduction_anchored", **chosen),
+        Row(f"{name}-supervised", f"{title}, supervised", task, CEILING, **chosen),
+    )
+
+
+LEAGUE = (
+    *_league("window", "Window crops", "kand_logic", {"crop": "window", "train": "1000"}, epochs=8),
+    *_league("kand-300", "300 scenes", "kand_logic", {"train": "300"}, epochs=20, batch_size=16),
+    *_league("evenodd-1600", "1,600 pairs", "mnist_evenodd", {"train": "1600"}, epochs=10),
+    *_league("sudoku-100", "100 boards", "visual_sudoku", {"train": "100"}, epochs=20, batch_size=8),
+    *_league("signs", "Traffic signs", "examples/traffic_signs.py", {}, epochs=10),
+    *_league("sum-4", "Sums of 4 digits", "examples/addition.py", {"digits": "4"}, epochs=4, batch_size=16),
+)
+
+
 def _example(name: str, title: str, file: str = "", **options: str) -> Row:
     """A row of a file in examples/, run from the repository's folder; its settings are in that file."""
     return Row(name, title, f"examples/{file or name}.py", options=options, folder="examples")
@@ -133,7 +161,7 @@ EXAMPLES = (
     _example("latin_square", "Latin square, answer-set rule"),
     _example("traffic_scene", "Traffic scene"),
 )
-ROWS = EVENODD + SUDOKU + KAND + ABLATIONS
+ROWS = EVENODD + SUDOKU + KAND + BEST + ABLATIONS
 SHORT = set(
     """
     evenodd evenodd-softg evenodd-pnet-sl evenodd-abduction evenodd-abduction-anchored
@@ -145,6 +173,8 @@ SHORT = set(
 )
 TABLES = {
     "table1": EVENODD + SUDOKU + KAND,
+    "best": BEST,
+    "league": LEAGUE,
     "table2": (SUDOKU[0], SUDOKU[-1], *ABLATIONS),
     "short": tuple(row for row in ROWS if row.name in SHORT),
     "examples": EXAMPLES,
