@@ -28,6 +28,8 @@ class Reproduce:
     """table1 (methods), table2 (ablations), figures, all of these, or names of rows; all unless given."""
     seeds: int = 10
     """How many of the ten seeds 0, 128, ..., 1152."""
+    first_seed: int = 0
+    """Where they begin, in place of 0: settings are chosen by other seeds than those of the tables."""
     jobs: int = 2
     """Processes side by side, one thread each."""
     records: Path = Path("results")
@@ -38,7 +40,7 @@ class Reproduce:
     def run(self) -> int:
         rows = chosen_rows(self.what, beside=[FIGURES])
         if rows:
-            run_and_show(rows, chosen_seeds(self.seeds), self.records, self.jobs, self.into)
+            run_and_show(rows, chosen_seeds(self.seeds, self.first_seed), self.records, self.jobs, self.into)
         if not self.what or {FIGURES, "all"} & set(self.what):
             from softpnet.report.figures import draw_all
 

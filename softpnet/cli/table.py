@@ -28,6 +28,8 @@ class ResultTable:
     """table1 (methods), table2 (ablations), short (the README's), examples, all, or names of rows; all unless given."""
     seeds: int = 10
     """How many of the ten seeds 0, 128, ..., 1152."""
+    first_seed: int = 0
+    """Where they begin, in place of 0: settings are chosen by other seeds than those of the tables."""
     records: Path = Path("results")
     """Folder of the records."""
     form: Form = "terminal"
@@ -40,7 +42,7 @@ class ResultTable:
     """A .png file to draw every seed into, concept and label accuracy; the .svg is written beside it."""
 
     def run(self) -> int:
-        rows, seeds = chosen_rows(self.what), chosen_seeds(self.seeds)
+        rows, seeds = chosen_rows(self.what), chosen_seeds(self.seeds, self.first_seed)
         show(rows, seeds, self.records, self.form, self.into, flat(self.only), self.picture)
         return 0
 
@@ -48,9 +50,11 @@ class ResultTable:
 def chosen_rows(what: Sequence[str], beside: Sequence[str] = ()) -> list[Row]:
     """The rows of these tables and names; `beside` are words that are fine but stand for no row."""
     from softpnet.experiments.rows import ROWS, TABLES
+    from softpnet.experiments.search import SEARCH
 
-    every = {row.name: row for rows in (ROWS, *TABLES.values()) for row in rows}
-    groups = {"all": ROWS, **TABLES, **{name: (row,) for name, row in every.items()}}
+    tables = {**TABLES, "search": SEARCH}
+    every = {row.name: row for rows in (ROWS, *tables.values()) for row in rows}
+    groups = {"all": ROWS, **tables, **{name: (row,) for name, row in every.items()}}
     for name in what:
         if name not in groups and name not in beside:
             raise InputError(f"unknown row {name!r}; there are {', '.join([*beside, *groups])}")
@@ -58,12 +62,12 @@ def chosen_rows(what: Sequence[str], beside: Sequence[str] = ()) -> list[Row]:
     return [row for name, row in every.items() if name in wanted]
 
 
-def chosen_seeds(count: int) -> tuple[int, ...]:
+def chosen_seeds(count: int, first: int = 0) -> tuple[int, ...]:
     from softpnet.experiments.rows import SEEDS
 
     if not 1 <= count <= len(SEEDS):
         raise InputError(f"--seeds is {count}, expected 1 to {len(SEEDS)}")
-    return SEEDS[:count]
+    return tuple(first + seed for seed in SEEDS[:count])
 
 
 def show(

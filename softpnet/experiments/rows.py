@@ -27,6 +27,8 @@ class Row:
     """The method of this task in paper.toml whose figures stand beside it."""
     folder: str = ""
     """Of its records, inside that of all records; the task's name unless given."""
+    league: str = ""
+    """Rows are compared with those of the same task and league."""
 
     def command(self, seed: int) -> list[str]:
         """Arguments of `softpnet`."""
@@ -42,6 +44,11 @@ class Row:
     def command_line(self, seed: int) -> str:
         """To be pasted into a shell."""
         return shlex.join(["softpnet", *self.command(seed)])
+
+
+def comparable(one: Row, other: Row) -> bool:
+    """Whether two rows learn and are judged on the same."""
+    return (one.task, one.league) == (other.task, other.league)
 
 
 def _paper(*rows: Row) -> tuple[Row, ...]:
@@ -124,7 +131,7 @@ BEST = (
 
 def _league(name: str, title: str, task: str, options: Mapping[str, str], **settings: Any) -> tuple[Row, ...]:
     """A harder task for our recipe, the paper's settings, abduction after the anchors, and the ceiling."""
-    chosen: dict[str, Any] = {"options": options, "settings": settings, "folder": "league"}
+    chosen: dict[str, Any] = {"options": options, "settings": settings, "folder": "league", "league": name}
     return (
         Row(f"{name}-best", f"{title}, best", task, **chosen),
         Row(f"{name}-paper", f"{title}, paper", task, preset="paper", **chosen),

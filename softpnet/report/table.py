@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from softpnet import tasks
 from softpnet.experiments.paper import stated
-from softpnet.experiments.rows import CEILING, OURS, Row
+from softpnet.experiments.rows import CEILING, OURS, Row, comparable
 from softpnet.report.summary import Comparison, Summary, compare, differences, other_test_sets
 
 CONCEPT, LABEL = "concept_accuracy", "label_accuracy"
@@ -132,7 +132,7 @@ def comparison_table(summaries: Sequence[Summary]) -> Text:
     for at, ours in enumerate(summaries):
         if ours.row.method != OURS:
             continue
-        for other in (s for s in summaries[at + 1 :] if s.row.task == ours.row.task):
+        for other in (s for s in summaries[at + 1 :] if comparable(s.row, ours.row)):
             found = [compare(ours, other, metric) for metric in (CONCEPT, LABEL)]
             shared = next((str(each.seeds) for each in found if each is not None), None)
             if shared is not None:
@@ -213,7 +213,8 @@ def _difference(found: Comparison | None) -> str:
 
 def _below_ceiling(summary: Summary, summaries: Sequence[Summary]) -> str:
     """On the seeds that both have, because every seed has a test set of its own."""
-    ceiling = next((s for s in summaries if s.row.method == CEILING and s.row.task == summary.row.task), summary)
+    ceilings = (s for s in summaries if s.row.method == CEILING and comparable(s.row, summary.row))
+    ceiling = next(ceilings, summary)
     if ceiling is summary:
         return ""
     found = [differences(ceiling, summary, metric) for metric in (CONCEPT, LABEL)]

@@ -10,9 +10,11 @@ import torch
 from torch import nn
 
 from softpnet import Anchors, ConceptSpace, Group, InputError, Learner, Settings, Task, TaskError, methods, tasks
+from softpnet.methods import losses
 from softpnet.methods.base import Batch, Clock
 from softpnet.networks.encoders import lenet
 from softpnet.rules import scoring
+from softpnet.rules.compile import compilation
 from softpnet.training.streams import Streams
 
 SPACE = ConceptSpace(slots=3, values=3)
@@ -451,3 +453,14 @@ def test_a_saved_model_reads_the_same(name, tmp_path):
     assert torch.equal(before, torch.get_rng_state()), "loading drew from the global generator"
     assert torch.equal(loaded.predict(picture(CONCEPTS)).probabilities, model.predict(picture(CONCEPTS)).probabilities)
     assert len(loaded.prototypes()) == len(model.prototypes()) == int("prototypes" in dir(model.module))
+
+
+def test_at_temperature_one_the_exact_target_teaches_what_the_likelihood_of_the_label_does(generator):
+    task = tasks.load("kand_logic")
+    rule = compilation(task).rule
+    log_p = torch.randn(7, 18, 3, generator=generator, dtype=torch.float64).log_softmax(-1).requires_grad_()
+    labels = torch.tensor([0, 1, 1, 0, 1, 0, 0])
+    target = rule.marginals(log_p.detach(), labels, 1.0)
+    (by_target,) = torch.autograd.grad(losses.kl(target, log_p), log_p)
+    (by_likelihood,) = torch.autograd.grad(-rule.log_prob(log_p, labels).mean(), log_p)
+    torch.testing.assert_close(by_target, by_likelihood)
