@@ -111,8 +111,7 @@ class Method(ABC):
             "the task has no augmentation: views are the inputs themselves": (
                 still and (settings.views or settings.augment_inputs)
             ),
-            "the task has no augmentation: all copies of an anchor are alike, so that an episode's queries are copies "
-            "of its supports": still and "loss_proto" in self.columns,
+            "the task has no augmentation: all copies of an anchor are alike": still and "loss_proto" in self.columns,
         }
         return [said for said, true in idle.items() if true] + (source.remarks() if source is not None else [])
 
