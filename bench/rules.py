@@ -109,8 +109,8 @@ def measure(count: int = 1, repeats: int = 9) -> list[dict]:
 
 
 def _over_largest(peak: int, inputs: int, edges: int, batch: int = 64) -> float:
-    """Memory of a sweep beside log p and the target, in double precision, over that of its largest layer."""
-    return (peak / 8 / batch - 2 * inputs) / edges
+    """Memory of a sweep beside its one copy of log p, in double precision, over that of its largest layer."""
+    return (peak / 8 / batch - inputs) / edges
 
 
 def _compiled() -> tuple[float, float]:
