@@ -14,7 +14,8 @@ from bench.timing import in_turns, threads
 from softpnet import Machine, tasks
 from softpnet.rules.compile import compilation
 from softpnet.rules.diagram import Diagram
-from softpnet.rules.merge import from_rows, from_table
+from softpnet.rules.table import from_table
+from softpnet.rules.trie import from_rows
 from softpnet.task.concepts import ConceptSpace
 
 LENGTHS = (1, 3, 10, 30, 100)

@@ -12,7 +12,8 @@ from softpnet.errors import InputError, TaskError, user_code
 from softpnet.rules.diagram import CompiledRule, Diagram
 from softpnet.rules.function import some_rows
 from softpnet.rules.labels import unique_labels
-from softpnet.rules.merge import check_budget, merged_diagram, sifted
+from softpnet.rules.merge import check_budget, merged_diagram
+from softpnet.rules.sifting import sifted
 from softpnet.rules.sweeps import Layers
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.integers import any_entry, is_integer
@@ -197,7 +198,7 @@ class Unrolled(CompiledRule):
             begin = node[kept], value[kept], example[kept]
             states, example, node, end = _own_states(after[kept], example[kept])
             following = int(node.max()) + 1 if len(node) else 0
-            layer = torch.full((width + 1, size, batch), following, device=labels.device)  # rejected ones go to the last
+            layer = node.new_full((width + 1, size, batch), following)  # what is rejected goes to the last
             layer[begin] = end
             edges.append(layer)
             width = following

@@ -7,7 +7,10 @@ from hypothesis import given, settings
 
 from softpnet.rules.diagram import Diagram
 from softpnet.rules.labels import unique_labels
-from softpnet.rules.merge import TooManyNodes, check_budget, from_rows, from_table, sifted, swapped
+from softpnet.rules.merge import TooManyNodes, check_budget
+from softpnet.rules.sifting import sifted, swapped
+from softpnet.rules.table import from_table
+from softpnet.rules.trie import from_rows
 from softpnet.task.concepts import ConceptSpace
 from torture.random_rules import GAMMAS, MOST, problems
 

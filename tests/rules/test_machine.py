@@ -6,7 +6,7 @@ import torch
 import softpnet as sp
 from softpnet.errors import InputError, TaskError
 from softpnet.rules.compile import compilation
-from softpnet.rules.merge import from_table
+from softpnet.rules.table import from_table
 from softpnet.tasks import kand_logic
 
 FOUR = sp.ConceptSpace(slots=4, values=3)
