@@ -30,7 +30,7 @@ from softpnet.task.settings import Hardware, checked_seed, resolve
 from softpnet.task.task import Task, checked_task
 from softpnet.training import environment
 from softpnet.training.allocator import keep_large_blocks
-from softpnet.training.config import Config, Origin, read_config
+from softpnet.training.config import Compiled, Config, Origin, read_config
 from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.history import read_epochs
 from softpnet.training.identity import check_same_rule, rule_fingerprint
@@ -287,6 +287,7 @@ class Learner:
             machine=environment.machine(),
             data=None if given is None else given.fingerprint(),
             rule=rule_fingerprint(self.task),
+            compiled=Compiled.of(self.task),
         )
 
     def _fitted(self) -> Reader:

@@ -61,6 +61,11 @@ def compilation(task: Task) -> Compilation:
     return task.memo["compilation"]
 
 
+def compiled_already(task: Task) -> Compilation | None:
+    """The same, where it has been asked for."""
+    return task.memo.get("compilation")
+
+
 def _compiled(task: Task) -> tuple[CompiledRule, How, str]:
     space, rule = task.space, task.rule
     check_order(task.order, space)
