@@ -23,7 +23,7 @@ def from_table(
     for concept in reversed(order):
         merged, node = merged_nodes(node.view(-1, space.sizes[concept]))
         edges.append(merged)
-        check_budget([len(layer) for layer in edges])
+        check_budget([len(layer) for layer in reversed(edges)])
     return renumbered(Diagram(space, order, edges[::-1], distinct))
 
 

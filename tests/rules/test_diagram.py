@@ -174,3 +174,9 @@ def test_assignments_of_no_known_label_are_in_no_answer():
 def test_a_diagram_beyond_its_budget_says_so_with_its_widths():
     with pytest.raises(TooManyNodes, match=r"more than 200,000 nodes \(nodes per layer so far: 1 10 200,000\); try"):
         check_budget([1, 10, 200_000])
+
+
+def test_a_table_beyond_its_budget_names_its_last_layers_in_their_order(monkeypatch):
+    monkeypatch.setattr("softpnet.rules.merge.BUDGET", 10)
+    with pytest.raises(TooManyNodes, match=r"more than 10 nodes \(nodes per layer so far: 4 7\); try"):
+        from_table(ConceptSpace(slots=3, values=4), lambda c: c.sum(-1), range(3))
