@@ -85,8 +85,7 @@ class Learner:
         self.input_shape: torch.Size | None = None
         self.anchors: list[Tensor] = []
         self.history: list[dict[str, float]] = []
-        self.interrupted = False
-        self.is_main_process = True
+        self.interrupted, self.is_main_process = False, True
         self.notes: list[str] = []
         self.columns = self.method_class.columns
 

@@ -134,6 +134,7 @@ def test_many_layers_are_swept_in_pieces_and_hold_little_memory():
         0, lambda states, concept, values: (states + steps[concept, values]) % width, lambda states: states
     )
     rule = counter.compiled(space)
+    assert isinstance(rule, Diagram)
     log_p = torch.randn(batch, k, h, generator=generator).log_softmax(-1)
     labels = torch.arange(batch)
     total = torch.eye(width, dtype=torch.float64)[0].expand(batch, -1)  # [B, W], how probable each sum is
