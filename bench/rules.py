@@ -14,7 +14,8 @@ from bench.timing import in_turns, threads
 from softpnet import Machine, tasks
 from softpnet.rules.compile import compilation
 from softpnet.rules.diagram import Diagram
-from softpnet.rules.merge import from_rows, from_table
+from softpnet.rules.table import from_table
+from softpnet.rules.trie import from_rows
 from softpnet.task.concepts import ConceptSpace
 
 LENGTHS = (1, 3, 10, 30, 100)
@@ -109,8 +110,8 @@ def measure(count: int = 1, repeats: int = 9) -> list[dict]:
 
 
 def _over_largest(peak: int, inputs: int, edges: int, batch: int = 64) -> float:
-    """Memory of a sweep beside log p and the target, in double precision, over that of its largest layer."""
-    return (peak / 8 / batch - 2 * inputs) / edges
+    """Memory of a sweep beside its one copy of log p, in double precision, over that of its largest layer."""
+    return (peak / 8 / batch - inputs) / edges
 
 
 def _compiled() -> tuple[float, float]:

@@ -30,7 +30,7 @@ from softpnet.task.settings import Hardware, checked_seed, resolve
 from softpnet.task.task import Task, checked_task
 from softpnet.training import environment
 from softpnet.training.allocator import keep_large_blocks
-from softpnet.training.config import Config, Origin, read_config
+from softpnet.training.config import Compiled, Config, Origin, read_config
 from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.history import read_epochs
 from softpnet.training.identity import check_same_rule, rule_fingerprint
@@ -85,8 +85,7 @@ class Learner:
         self.input_shape: torch.Size | None = None
         self.anchors: list[Tensor] = []
         self.history: list[dict[str, float]] = []
-        self.interrupted = False
-        self.is_main_process = True
+        self.interrupted, self.is_main_process = False, True
         self.notes: list[str] = []
         self.columns = self.method_class.columns
 
@@ -287,6 +286,7 @@ class Learner:
             machine=environment.machine(),
             data=None if given is None else given.fingerprint(),
             rule=rule_fingerprint(self.task),
+            compiled=Compiled.of(self.task),
         )
 
     def _fitted(self) -> Reader:

@@ -1,4 +1,4 @@
-"""`python -m torture [PART...] [--into PAGE]`: hurt runs, print a table, write torture.json."""
+"""`python -m torture [PART...]`: hurt runs, keep each part's last outcome, and make the page's table of them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from softpnet.report.pages import write_into
+from softpnet.report.pages import around_marks, write_into
+from softpnet.storage import to_json, write_whole
 from softpnet.training.environment import versions
 from torture import damage, hostile, random_rules, random_tasks, stops, writers
 from torture.subject import Result
@@ -31,7 +32,8 @@ PARTS: dict[str, Callable[[], Result]] = {
     "random-tasks": random_tasks.tasks,
     "random-rules": random_rules.rules,
 }
-HEAD = ("test", "must show", "kept", "notes")
+HEAD = ("test", "must show", "kept", "notes", "commit")
+RECORD, PAGE = Path("results/torture.json"), Path("docs/reliability.md")
 
 
 @dataclass(frozen=True)
@@ -40,36 +42,47 @@ class Torture:
 
     parts: tyro.conf.Positional[tuple[Part, ...]] = ()
     """What to try; all unless given."""
-    out: Path = Path("torture.json")
-    """Where the counts go."""
-    into: Path | None = None
-    """A Markdown page to put the table into, between its two marks."""
+    record: Path = RECORD
+    """Where the outcomes are kept, and those of other parts stay."""
+    page: Path = PAGE
+    """The Markdown page that shows them, between its two marks."""
 
     def run(self) -> int:
-        found: dict = {"versions": versions(), "parts": {}}
-        for part in self.parts or get_args(Part):
+        around_marks(self.page)  # raises before hours go into it
+        chosen = self.parts or get_args(Part)
+        for part in chosen:
             began = time.perf_counter()
             result = PARTS[part]()
-            found["parts"][part] = dataclasses.asdict(result)
-            self.out.write_text(json.dumps(found, indent=2) + "\n")
+            now = {name: versions()[name] for name in ("commit", "torch")}
+            write_whole(self.record, to_json(read(self.record) | {part: dataclasses.asdict(result) | now}))
             print(f"{part}: {result.kept} of {result.cases}, {time.perf_counter() - began:.0f} s", flush=True)
             for failure in result.failures:
                 print(f"  {failure}", file=sys.stderr, flush=True)
-        rows = [_row(part) for part in found["parts"].values()]
+        found = read(self.record)
         shown = Table(*HEAD)
-        for row in rows:
+        for row in rows(found):
             shown.add_row(*row)
         Console(width=None if sys.stdout.isatty() else 150).print(shown)
-        if self.into is not None:
-            lines = [f"| {' | '.join(row)} |" for row in (HEAD, ("---",) * len(HEAD), *rows)]
-            head = f"Measured on commit {found['versions']['commit'][:10]}, torch {found['versions']['torch']}."
-            write_into(self.into, "\n".join([head, "", *lines]))
-        return int(any(part["kept"] < part["cases"] for part in found["parts"].values()))
+        write_into(self.page, table(found))
+        return int(any(found[part]["kept"] < found[part]["cases"] for part in chosen))
 
 
-def _row(part: dict) -> tuple[str, ...]:
+def read(record: Path) -> dict[str, dict[str, Any]]:
+    """Each part's last outcome."""
+    return json.loads(record.read_text()) if record.exists() else {}
+
+
+def table(found: dict[str, dict[str, Any]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (HEAD, ("---",) * len(HEAD), *rows(found)))
+
+
+def rows(found: dict[str, dict[str, Any]]) -> list[tuple[str, ...]]:
+    return [_row(found[part]) for part in PARTS if part in found]
+
+
+def _row(part: dict[str, Any]) -> tuple[str, ...]:
     notes = "; ".join(f"{name}: {value}" for name, value in part["notes"].items())
-    return part["test"], part["promise"], f"{part['kept']} of {part['cases']}", notes
+    return part["test"], part["promise"], f"{part['kept']} of {part['cases']}", notes, part["commit"][:10]
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
-from softpnet.rules.merge import from_table
+from softpnet.rules.table import from_table
 from softpnet.task.concepts import ConceptSpace, Group
 from torture.subject import Result
 

@@ -13,9 +13,11 @@ from softpnet.errors import InputError, TaskError, user_code
 from softpnet.rules.diagram import CompiledRule, Diagram, NotCompiled
 from softpnet.rules.labels import find_labels, name_labels, sampled_rows, unique_labels
 from softpnet.rules.machine import check_order
-from softpnet.rules.merge import from_rows, from_table, sifted
 from softpnet.rules.probe import probed
 from softpnet.rules.rows import verified_rows
+from softpnet.rules.sifting import sifted
+from softpnet.rules.table import from_table
+from softpnet.rules.trie import from_rows
 from softpnet.task.rows import Rows
 from softpnet.task.task import Task
 
@@ -57,6 +59,11 @@ def compilation(task: Task) -> Compilation:
             found = None, "not compiled", str(error)
         task.memo["compilation"] = Compilation(*found, time.perf_counter() - began)
     return task.memo["compilation"]
+
+
+def compiled_already(task: Task) -> Compilation | None:
+    """The same, where it has been asked for."""
+    return task.memo.get("compilation")
 
 
 def _compiled(task: Task) -> tuple[CompiledRule, How, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from softpnet.errors import InputError, TaskError
 from softpnet.rules import sweeps
-from softpnet.rules.labels import find_labels, unique_labels
+from softpnet.rules.labels import LabelIndex, unique_labels
 from softpnet.rules.sweeps import Layers
 from softpnet.task.concepts import ConceptSpace
 
@@ -69,7 +70,7 @@ class CompiledRule(ABC):
         if gamma == 0:
             rows, exists = self.best(log_p, labels, 1)
             return torch.nn.functional.one_hot(rows[:, 0], log_p.shape[2]).to(log_p) * exists[:, :, None]
-        return sweeps.posterior(self.layers(labels.to(log_p.device)), log_p, gamma)[1].to(log_p.dtype)
+        return sweeps.posterior(self.layers(labels.to(log_p.device)), log_p, gamma)[1]
 
     @torch.no_grad()
     def best(self, log_p: Tensor, labels: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -107,6 +108,11 @@ class Diagram(CompiledRule):
     def __init__(self, space: ConceptSpace, order: Sequence[int], edges: Sequence[Tensor], labels: Tensor) -> None:
         self.space, self.order, self.edges, self.labels = space, tuple(order), list(edges), labels
 
+    @cached_property
+    def index(self) -> LabelIndex:
+        """Where each label stands among the leaves."""
+        return LabelIndex(self.labels)
+
     @property
     def widths(self) -> list[int]:
         """Nodes of each layer."""
@@ -121,17 +127,17 @@ class Diagram(CompiledRule):
         return int(self.edges[-1].max()) < len(self.labels)
 
     def knows(self, labels: Tensor) -> Tensor:
-        return find_labels(self.labels, labels.cpu()) >= 0
+        return self.index.find(labels.cpu()) >= 0
 
     def layers(self, labels: Tensor) -> Layers:
-        wanted = find_labels(self.labels, labels.cpu())  # [B]
+        wanted = self.index.find(labels.cpu())  # [B]
         leaves = torch.arange(len(self.labels) + 1)
         accepted = (leaves[:, None] == wanted).to(labels.device)  # [L + 1, B]
         return Layers(self.order, [edges.to(labels.device) for edges in self.edges], accepted)
 
     def count(self, labels: Tensor) -> list[int]:
         counts = [*sweeps.count_ways(self.edges, len(self.labels) + 1, self.space.size), 0]
-        return [counts[leaf] for leaf in find_labels(self.labels, labels).tolist()]  # the last where it has none
+        return [counts[leaf] for leaf in self.index.find(labels).tolist()]  # the last where it has none
 
     def leaf(self, rows: Tensor) -> Tensor:
         """The leaf of each assignment `[..., k]`: the place of its label among the labels, `[...]`."""
@@ -141,7 +147,7 @@ class Diagram(CompiledRule):
         return node
 
     def contains(self, rows: Tensor, labels: Tensor) -> Tensor:
-        wanted = find_labels(self.labels, labels.cpu().reshape(-1, *self.labels.shape[1:])).view(rows.shape[:-1])
+        wanted = self.index.find(labels.cpu().reshape(-1, *self.labels.shape[1:])).view(rows.shape[:-1])
         return self.leaf(rows) == wanted.to(rows.device)
 
     def same(self, other: Diagram) -> bool:
@@ -160,7 +166,7 @@ class _LogProb(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, log_p: Tensor, layers: Layers) -> Tensor:
         total, marginals = sweeps.posterior(layers, log_p.detach())
-        ctx.save_for_backward(marginals.to(log_p.dtype))
+        ctx.save_for_backward(marginals)
         return total.to(log_p.dtype)
 
     @staticmethod

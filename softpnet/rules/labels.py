@@ -39,22 +39,56 @@ def unique_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
         return labels.unique(return_inverse=True)
     if len(labels) < MANY:
         return labels.unique(dim=0, return_inverse=True)
-    ids = torch.zeros(len(labels), dtype=torch.int64)  # the same entry by entry, which is much faster for many
+    ids = torch.zeros_like(labels[:, 0])  # the same entry by entry, which is much faster for many
     for entry in labels.unbind(1):
         values, each = entry.unique(return_inverse=True)
         ids = (ids * len(values) + each).unique(return_inverse=True)[1]
-    one_of = torch.zeros(int(ids.max()) + 1, dtype=torch.int64).scatter(0, ids, torch.arange(len(ids)))
+    one_of = ids.new_zeros(int(ids.max()) + 1).scatter(0, ids, torch.arange(len(ids), device=ids.device))
     return labels[one_of], ids
+
+
+class LabelIndex:
+    """Known labels, `[L]` or `[L, m]` and distinct, sorted once: a look-up takes time for the labels asked about only.
+
+    Entry by entry: each is a place among that entry's values, and with the entries before it a place among the known
+    beginnings of a label.
+    """
+
+    def __init__(self, known: Tensor) -> None:
+        self.shape = known.shape[1:]
+        ids = torch.zeros(len(known), dtype=torch.int64)
+        self.entries: list[tuple[Tensor, Tensor]] = []  # of each its values, and the beginnings as numbers; sorted
+        for entry in known.long().reshape(len(known), *self.shape or (1,)).unbind(1):
+            values, each = entry.unique(return_inverse=True)
+            begun, ids = (ids * len(values) + each).unique(return_inverse=True)
+            self.entries.append((values, begun))
+        self.place = torch.full((max(1, len(known)),), -1).scatter(0, ids, torch.arange(len(known)))  # [L]
+
+    def find(self, labels: Tensor) -> Tensor:
+        """The place of each label `[N]` or `[N, m]` among the known ones, -1 where it is none: `[N]`."""
+        if labels.shape[1:] != self.shape:
+            shape = ", ".join(["N", *map(str, self.shape)])
+            raise InputError(f"labels have shape {list(labels.shape)}, but the rule gives [{shape}]")
+        ids, found = torch.zeros(len(labels), dtype=torch.int64), torch.ones(len(labels), dtype=torch.bool)
+        columns = labels.long().reshape(len(labels), *self.shape or (1,)).unbind(1)
+        for entry, (values, begun) in zip(columns, self.entries, strict=True):
+            each, there = _place(values, entry)
+            ids, also = _place(begun, ids * len(values) + each)
+            found &= there & also
+        return torch.where(found, self.place[ids], -1)
+
+
+def _place(known: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Where each number `[N]` stands among sorted ones, and whether it does."""
+    if len(known) == 0:
+        return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
+    at = torch.searchsorted(known, wanted.contiguous()).clamp_max_(len(known) - 1)
+    return at, known[at] == wanted
 
 
 def find_labels(known: Tensor, labels: Tensor) -> Tensor:
     """Index into `known` (`[L]` or `[L, m]`, distinct) of each label `[N]` or `[N, m]`, -1 where it is not: `[N]`."""
-    if labels.shape[1:] != known.shape[1:]:
-        shape = ", ".join(["N", *map(str, known.shape[1:])])
-        raise InputError(f"labels have shape {list(labels.shape)}, but the rule gives [{shape}]")
-    _, ids = unique_labels(torch.cat([known, labels]))
-    place = torch.full((len(ids),), -1).scatter(0, ids[: len(known)], torch.arange(len(known)))
-    return place[ids[len(known) :]]
+    return LabelIndex(known).find(labels)
 
 
 def find_feasible(task: Task, known: Tensor, wanted: Tensor, labels: Tensor) -> Tensor:

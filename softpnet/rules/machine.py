@@ -12,7 +12,8 @@ from softpnet.errors import InputError, TaskError, user_code
 from softpnet.rules.diagram import CompiledRule, Diagram
 from softpnet.rules.function import some_rows
 from softpnet.rules.labels import unique_labels
-from softpnet.rules.merge import check_budget, merged_diagram, sifted
+from softpnet.rules.merge import check_budget, merged_diagram
+from softpnet.rules.sifting import sifted
 from softpnet.rules.sweeps import Layers
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.integers import any_entry, is_integer
@@ -157,9 +158,9 @@ class Machine:
 
 
 class Unrolled(CompiledRule):
-    """A machine that sees the label, unrolled for each batch: its nodes are the states that any example can reach."""
+    """A machine that sees the label, unrolled for each batch: an example's nodes are the states that it can reach."""
 
-    at_once = 64  # each of many labels adds states, which are then tried for all of them
+    at_once = 64  # each label has edges of its own
 
     def __init__(self, machine: Machine, space: ConceptSpace) -> None:
         self.machine, self.space, self.order = machine, space, machine.reads(space.k)
@@ -180,30 +181,30 @@ class Unrolled(CompiledRule):
         if labels.shape[1:] != self.label_shape:
             expected = list(("N", *self.label_shape))
             raise InputError(f"labels have shape {list(labels.shape)}, but the rule of the Machine gives {expected}")
-        states, edges = machine.start[None].to(labels.device), []
+        example = torch.arange(batch, device=labels.device)  # [S], whose state each is
+        states = machine.start.to(labels.device).expand(batch, *machine.start.shape)  # [S] or [S, s]
+        node, width, edges = torch.zeros_like(example), 1, []  # [S], its number among the example's
         for concept in self.order:
-            size, width = self.space.sizes[concept], len(states)
+            size = self.space.sizes[concept]
             if width * size * batch > LARGEST:
                 raise TaskError(
                     f"the Machine reaches {width:,} states before concept {concept} for {batch} labels, more than can "
                     f"be unrolled ({LARGEST:,} edges); let its step forget more, or train with a smaller batch_size"
                 )
-            many, _, values = _with_every_value(states, size, concept)
-            after = machine._stepped(
-                many.repeat_interleave(batch, 0), concept, values.repeat_interleave(batch), _tiled(labels, len(many))
-            )
-            rejected = any_entry(after < 0)
-            after = after.masked_fill(rejected.view(-1, *[1] * (after.dim() - 1)), -1)
-            states, place = unique_labels(torch.cat([torch.full_like(after[:1], -1), after]))  # the rejected ones first
-            states, place = states[1:], (place[1:] - 1) % len(states)  # and now last
-            layer = place.view(width, size, batch)
-            edges.append(torch.cat([layer, layer.new_full((1, size, batch), len(states))]))
-        return Layers(self.order, edges, self._accepted(states, labels))
-
-    def _accepted(self, states: Tensor, labels: Tensor) -> Tensor:
-        """Which last states have each label, `[S + 1, B]`; the last one is where rejected ones go."""
-        every = self.machine.accepted(states.repeat_interleave(len(labels), 0), _tiled(labels, len(states)))
-        return torch.nn.functional.pad(every.view(len(states), len(labels)), (0, 0, 0, 1), value=False)
+            many, _, value = _with_every_value(states, size, concept)
+            node, example = node.repeat_interleave(size), example.repeat_interleave(size)
+            after = machine._stepped(many, concept, value, labels[example])
+            kept = ~any_entry(after < 0)
+            begin = node[kept], value[kept], example[kept]
+            states, example, node, end = _own_states(after[kept], example[kept])
+            following = int(node.max()) + 1 if len(node) else 0
+            layer = node.new_full((width + 1, size, batch), following)  # what is rejected goes to the last
+            layer[begin] = end
+            edges.append(layer)
+            width = following
+        accepted = torch.zeros(width + 1, batch, dtype=torch.bool, device=labels.device)
+        accepted[node, example] = machine.accepted(states, labels[example])
+        return Layers(self.order, edges, accepted)
 
     def contains(self, rows: Tensor, labels: Tensor) -> Tensor:
         machine, shape = self.machine, rows.shape[:-1]
@@ -223,9 +224,14 @@ def _with_every_value(states: Tensor, size: int, concept: int) -> tuple[Tensor, 
     return states.repeat_interleave(size, 0), concept, values
 
 
-def _tiled(labels: Tensor, times: int) -> Tensor:
-    """The labels so many times, one after the other."""
-    return labels.repeat(times, *[1] * (labels.dim() - 1))
+def _own_states(states: Tensor, example: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The distinct states of each example, whose they are, their number among the example's, `[S']` each; and the
+    number of each given one `[S]`."""
+    kinds, kind = unique_labels(states)
+    pairs, place = (example * max(1, len(kinds)) + kind).unique(return_inverse=True)  # sorted by example
+    states, example = kinds[pairs % max(1, len(kinds))], pairs // max(1, len(kinds))
+    node = torch.arange(len(pairs), device=pairs.device) - torch.searchsorted(example, example)
+    return states, example, node, node[place]
 
 
 def check_order(order: Any, space: ConceptSpace) -> None:

@@ -5,7 +5,7 @@ Two doors that lead to the same rule so give the same diagram, node for node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -17,9 +17,6 @@ from softpnet.task.concepts import ConceptSpace, row_keys
 BUDGET = 200_000
 """A diagram with more nodes is not worth having: a sweep would take seconds."""
 
-SIFTED_NODES, SIFTED_CONCEPTS = 2_000, 40
-"""A better order is looked for where it costs next to nothing."""
-
 
 class TooManyNodes(NotCompiled):
     """A diagram that outgrows its budget."""
@@ -30,6 +27,12 @@ class TooManyNodes(NotCompiled):
             f"the rule has more than {BUDGET:,} nodes (nodes per layer so far: {shown}); try another order of the "
             "concepts, a Machine with fewer states, or targets='kbest' or 'solver'"
         )
+
+
+def check_budget(widths: Sequence[int]) -> None:
+    """Raise where these layers have too many nodes together."""
+    if sum(widths) > BUDGET:
+        raise TooManyNodes(widths)
 
 
 def merged_diagram(space: ConceptSpace, order: Sequence[int], edges: Sequence[Tensor], labels: Tensor) -> Diagram:
@@ -71,88 +74,3 @@ def renumbered(diagram: Diagram) -> Diagram:
             here, numbers = here[by_appearance], by_appearance.argsort()[numbers]
         edges.append(numbers.view(mine.shape))
     return Diagram(diagram.space, diagram.order, edges, diagram.labels[here[here < len(diagram.labels)]])
-
-
-def from_table(
-    space: ConceptSpace, label: Callable[[Tensor], Tensor], order: Sequence[int], at_once: int = 1_000_000
-) -> Diagram:
-    """The diagram of a rule that is asked about every assignment; merged from the last layer backwards."""
-    labels = torch.cat([label(rows) for rows in _every(space, order, at_once)])
-    distinct, node = unique_labels(labels)
-    edges: list[Tensor] = []
-    for concept in reversed(order):
-        merged, node = merged_nodes(node.view(-1, space.sizes[concept]))
-        edges.append(merged)
-        check_budget([len(layer) for layer in edges])
-    return renumbered(Diagram(space, order, edges[::-1], distinct))
-
-
-def _every(space: ConceptSpace, order: Sequence[int], at_once: int) -> Iterator[Tensor]:
-    """All assignments in pieces `[M, k]`, lexical in this order of the concepts."""
-    for begin in range(0, space.size, at_once):
-        number = torch.arange(begin, min(begin + at_once, space.size))
-        rows = torch.empty(len(number), space.k, dtype=torch.int64)
-        for concept in reversed(order):
-            rows[:, concept] = number % space.sizes[concept]
-            number = number // space.sizes[concept]
-        yield rows
-
-
-def from_rows(space: ConceptSpace, rows: Tensor, labels: Tensor, order: Sequence[int], other: Tensor | None) -> Diagram:
-    """The diagram of rows `[M, k]` with labels; all other assignments have the label `other`, or none known."""
-    columns = [rows[:, concept] for concept in order]
-    prefix = torch.zeros(len(rows), dtype=torch.int64)  # which distinct prefix each row begins with
-    counts, steps = [1], []  # distinct prefixes per layer; per layer the prefix and value of each longer one
-    for concept, column in zip(order, columns, strict=True):
-        size = space.sizes[concept]
-        longer, prefix = (prefix * size + column).unique(return_inverse=True)
-        steps.append((longer // size, longer % size))
-        counts.append(len(longer))
-    # After the last layer a prefix is a row. Each layer has one more node, the last: where no row leads.
-    known = torch.empty(len(rows), *labels.shape[1:], dtype=labels.dtype).index_copy(0, prefix, labels)
-    every = known if other is None else torch.cat([known, other[None]])
-    edges = []
-    for concept, count, following, (before, value) in zip(order, counts[:-1], counts[1:], steps, strict=True):
-        layer = torch.full((count + 1, space.sizes[concept]), following)
-        layer[before, value] = torch.arange(following)
-        edges.append(layer)
-    diagram = merged_diagram(space, order, edges, every)
-    check_budget(diagram.widths)
-    return diagram
-
-
-def check_budget(widths: Sequence[int]) -> None:
-    """Raise where these layers have too many nodes together."""
-    if sum(widths) > BUDGET:
-        raise TooManyNodes(widths)
-
-
-def sifted(diagram: Diagram) -> Diagram:
-    """The same rule in an order with fewer nodes: each concept in turn goes to its best place; small ones only."""
-    if diagram.nodes > SIFTED_NODES or diagram.space.k > SIFTED_CONCEPTS:
-        return diagram
-    for concept in sorted(diagram.order, key=lambda each: -diagram.widths[diagram.order.index(each)]):
-        diagram = min(_tried_everywhere(diagram, concept), key=lambda each: each.nodes)
-    return renumbered(diagram)
-
-
-def _tried_everywhere(diagram: Diagram, concept: int) -> Iterator[Diagram]:
-    """The diagram with one concept at every place; as it is first, so that ties leave it there."""
-    yield diagram
-    for step in (1, -1):
-        moved, at = diagram, diagram.order.index(concept)
-        while 0 <= at + step < len(moved.order):
-            moved, at = swapped(moved, min(at, at + step)), at + step
-            if moved.nodes > 2 * diagram.nodes + 100:
-                break
-            yield moved
-
-
-def swapped(diagram: Diagram, layer: int) -> Diagram:
-    """The same rule, with this layer and the next in each other's place. Other layers stay as they are."""
-    order, edges = list(diagram.order), list(diagram.edges)
-    through = edges[layer + 1][edges[layer]].transpose(1, 2)  # [W, h_(i+1), h_i], two layers on
-    below, node = merged_nodes(through.flatten(0, 1).contiguous())
-    edges[layer], edges[layer + 1] = node.view(through.shape[:2]), below
-    order[layer], order[layer + 1] = order[layer + 1], order[layer]
-    return Diagram(diagram.space, order, edges, diagram.labels)

@@ -6,7 +6,7 @@ the value NOTHING in place of -inf, since the difference of two -inf is NaN.
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -35,17 +35,20 @@ def posterior(layers: Layers, log_p: Tensor, gamma: float = 1.0) -> tuple[Tensor
     p(c|x) is taken to the power of 1 / gamma. An example whose label has no probability has -inf, and marginals of
     zero.
     """
-    log_p, peak = _prepared(log_p, gamma)
-    marginals, total, passing = torch.zeros_like(log_p), peak[:, 0], peak.T
-    for layer, (concept, edges, here, after) in enumerate(_passes(layers, log_p, _log_sum)):
+    scaled, offset = _prepared(log_p, gamma)
+    total = passing = offset
+    for layer, (concept, edges, here, after) in enumerate(_passes(layers, scaled, _log_sum)):
         if layer == 0:
             total = here[0]  # [B]
             passing = torch.zeros_like(here)  # [W, B], the probability that the assignment passes each node
             passing[0] = total > LEAST / 10
-        flow = _along(edges, after, log_p[:, concept]).sub_(here[:, None]).exp_().mul_(passing[:, None])  # [W, h_i, B]
-        marginals[:, concept, : edges.shape[1]] = flow.sum(0).T
+        flow = _along(edges, after, scaled[concept]).sub_(here[:, None]).exp_().mul_(passing[:, None])  # [W, h_i, B]
         passing = _arriving(edges, flow, len(after))
-    return torch.where(total > LEAST / 10, total + peak.sum(1), -torch.inf), marginals
+        scaled[concept] = 0  # no later layer reads this concept, so that its marginals take its place
+        scaled[concept, : edges.shape[1]] = flow.sum(0)
+        del flow  # or it would be held while the next layer's is made
+    marginals = torch.empty_like(log_p).copy_(scaled.permute(2, 0, 1))
+    return torch.where(total > LEAST / 10, total + offset, -torch.inf), marginals
 
 
 def best(layers: Layers, log_p: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -54,14 +57,14 @@ def best(layers: Layers, log_p: Tensor, count: int) -> tuple[Tensor, Tensor]:
     Prefixes are extended layer by layer. What is added to each is the exact best that can follow, so keeping `count`
     of them loses none of the best.
     """
-    log_p, _ = _prepared(log_p)
-    bound = score = log_p.new_zeros(len(log_p), 1)  # [B, K] of each kept prefix: the best it can become, and it alone
+    scaled, _ = _prepared(log_p)
+    bound = score = scaled.new_zeros(len(log_p), 1)  # [B, K] of each kept prefix: the best it can become, and it alone
     node = torch.zeros_like(bound, dtype=torch.int64)
     chosen = []
-    for concept, edges, _, after in _passes(layers, log_p, torch.amax):
+    for concept, edges, _, after in _passes(layers, scaled, torch.amax):
         size = edges.shape[1]
         child = _children(edges, node)  # [B, K, h_i]
-        longer = (score[:, :, None] + log_p[:, None, concept, :size]).flatten(1)  # [B, K * h_i]
+        longer = (score[:, :, None] + scaled[concept, :size].T[:, None]).flatten(1)  # [B, K * h_i]
         possible = longer + after.T.gather(1, child.flatten(1))
         bound, place = possible.topk(min(count, possible.shape[1]), dim=1)
         node, score = child.flatten(1).gather(1, place), longer.gather(1, place)
@@ -79,12 +82,12 @@ def sample(layers: Layers, log_p: Tensor, which: Tensor, generator: Generator) -
 
     Every example must have an assignment with its label.
     """
-    log_p, _ = _prepared(log_p)
+    scaled, _ = _prepared(log_p)
     node = torch.zeros_like(which)
     rows = torch.zeros(len(which), log_p.shape[1], dtype=torch.int64, device=log_p.device)
-    for concept, edges, _, after in _passes(layers, log_p, _log_sum):
+    for concept, edges, _, after in _passes(layers, scaled, _log_sum):
         child = edges[node] if edges.dim() == 2 else edges[node, :, which]  # [M, h_i]
-        weight = (after[child, which[:, None]] + log_p[which, concept, : edges.shape[1]]).softmax(-1)
+        weight = (after[child, which[:, None]] + scaled[concept, : edges.shape[1], which].T).softmax(-1)
         value = torch.multinomial(weight, 1, generator=generator).squeeze(1)
         rows[:, concept] = value
         node = child.gather(1, value[:, None]).squeeze(1)
@@ -124,45 +127,52 @@ def reachable(layers: Layers) -> Tensor:
 
 
 def _prepared(log_p: Tensor, gamma: float = 1.0) -> tuple[Tensor, Tensor]:
-    """log p over gamma in double precision, each concept's largest taken off `[B, k]`: then small differences are not
-    lost."""
-    wide = log_p.to(log_p.dtype if log_p.device.type == "mps" else torch.float64, copy=True).div_(gamma)
-    peak = wide.amax(-1).clamp_min(LEAST)
-    return wide.sub_(peak[..., None]).clamp_min_(LEAST), peak
+    """log p over gamma in double precision `[k, h, B]`, each concept's largest taken off: then small differences are
+    not lost. And the sum of what was taken off `[B]`."""
+    wide = torch.float32 if log_p.device.type == "mps" else torch.float64
+    scaled = torch.empty(*log_p.shape[1:], len(log_p), dtype=wide, device=log_p.device)
+    scaled.copy_(log_p.permute(1, 2, 0)).div_(gamma)  # what a layer reads of all examples lies side by side
+    peak = scaled.amax(1, keepdim=True).clamp_min_(LEAST)  # [k, 1, B]
+    return scaled.sub_(peak).clamp_min_(LEAST), peak.sum((0, 1))
 
 
 def _passes(
     layers: Layers, log_p: Tensor, together: Callable[[Tensor, int], Tensor]
 ) -> Iterator[tuple[int, Tensor, Tensor, Tensor]]:
     """First backwards: what each node's edges are together. Then forwards, per layer: its concept, its edges, the
-    values of its nodes `[W, B]` and of the next layer's.
+    values of its nodes `[W, B]` and of the next layer's. log p is `[k, h, B]`.
 
-    Many layers are cut into pieces. Only the values between two pieces are kept, and those inside come anew: then
-    memory is a few times that of the largest layer.
+    Many layers are cut into pieces. Only the values behind each piece are kept, and those inside it come anew.
     """
-    k = len(layers.edges)
-    largest = max(edges.shape[0] * edges.shape[1] for edges in layers.edges)
-    length = k if sum(map(len, layers.edges)) <= 2 * largest else math.isqrt(k - 1) + 1
-    pieces = [range(begin, min(begin + length, k)) for begin in range(0, k, length)]
 
-    def values(piece: range, after: Tensor) -> list[Tensor]:
-        """Of the piece's layers, last first, behind those that follow it."""
-        found = [after]
-        for i in reversed(piece):
-            found.append(together(_along(layers.edges[i], found[-1], log_p[:, layers.order[i]]), 1))
-        return found
+    def values(i: int, after: Tensor) -> Tensor:
+        """Of a layer's nodes `[W, B]`, from those of the next."""
+        return together(_along(layers.edges[i], after, log_p[layers.order[i]]), 1)
 
+    ends = _pieces(layers.edges)
     after = torch.zeros_like(layers.accepted, dtype=log_p.dtype).masked_fill_(~layers.accepted, NOTHING)
-    behind: list[Tensor] = []
-    for piece in reversed(pieces[1:]):
-        behind.append(after)
-        after = values(piece, after)[-1]
-    for piece in pieces:
-        known = values(piece, after)
-        for i in piece:
+    behind = [after]
+    for i in reversed(range(ends[0], len(layers.edges))):
+        after = values(i, after)
+        if i in ends:
+            behind.append(after)
+    for begin, end in itertools.pairwise([0, *ends]):
+        known = [behind.pop()]
+        for i in reversed(range(begin, end)):
+            known.append(values(i, known[-1]))
+        for i in range(begin, end):
             here = known.pop()
             yield layers.order[i], layers.edges[i], here, known[-1]
-        after = behind.pop() if behind else after
+
+
+def _pieces(edges: Sequence[Tensor]) -> list[int]:
+    """Where each piece ends: one layer, then two, then three, and so on, since fewer pieces are left to be kept. So
+    about sqrt(2 k) of k layers are held at a time; all of them, where that is little beside the largest one's edges."""
+    k = len(edges)
+    if sum(map(len, edges)) <= 2 * max(layer.shape[0] * layer.shape[1] for layer in edges):
+        return [k]
+    triangular = itertools.accumulate(itertools.count(1))  # 1, 3, 6, 10, ...
+    return [*itertools.takewhile(lambda end: end < k, triangular), k]
 
 
 def _log_sum(along: Tensor, dim: int) -> Tensor:
@@ -172,10 +182,10 @@ def _log_sum(along: Tensor, dim: int) -> Tensor:
 
 
 def _along(edges: Tensor, after: Tensor, log_p: Tensor) -> Tensor:
-    """Each edge's log p `[B, h]` and the value of the node it leads to `[W', B]`: `[W, h_i, B]`."""
+    """Each edge's log p `[h, B]` and the value of the node it leads to `[W', B]`: `[W, h_i, B]`."""
     flat = edges.flatten(0, 1)
     found = after.index_select(0, flat) if edges.dim() == 2 else after.gather(0, flat)
-    return found.unflatten(0, edges.shape[:2]).add_(log_p[:, : edges.shape[1]].T)
+    return found.unflatten(0, edges.shape[:2]).add_(log_p[: edges.shape[1]])
 
 
 def _arriving(edges: Tensor, flow: Tensor, width: int) -> Tensor:

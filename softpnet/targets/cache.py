@@ -14,7 +14,7 @@ from softpnet.rules.labels import find_feasible
 from softpnet.rules.make_cache import make_cache
 from softpnet.rules.moves import redraw, same_label
 from softpnet.rules.rows import Cache
-from softpnet.targets.source import CandidateSource, Info, Query, State
+from softpnet.targets.source import CandidateSource, Info, KeptRows, Query, State
 from softpnet.targets.walk import metropolis, repeated
 from softpnet.targets.weights import Candidates
 from softpnet.task.settings import Settings
@@ -22,28 +22,14 @@ from softpnet.task.task import Move, Task
 
 
 @dataclass
-class WorkingSets(State):
-    """K candidates of every example, in types as small as their values allow."""
+class WorkingSets(KeptRows):
+    """K candidates of every example."""
 
     label: Tensor  # [N], whose rows of the cache the example walks on
     started: Tensor  # [N], whether its candidates have been drawn
-    count: Tensor  # [N], how many there are: the first ones of its rows, the others are padding
-    rows: Tensor  # [N, K, k]
-    values: Tensor  # [k], how many each concept has
 
     def tensors(self) -> dict[str, Tensor]:
         return {"started": self.started, "count": self.count, "rows": self.rows}  # labels follow from the examples
-
-    def check(self) -> None:
-        below = {"count": self.rows.shape[1] + 1, "rows": self.values}
-        for name, limit in below.items():
-            found = getattr(self, name)
-            if ((found < 0) | (found >= limit)).any():
-                raise ValueError(f"its {name} are outside what they can be")
-
-    def valid(self, ids: Tensor) -> Tensor:
-        """Which of an example's rows are candidates, `[B, K]`."""
-        return torch.arange(self.rows.shape[1]) < self.count[ids, None]
 
 
 class Source(CandidateSource):

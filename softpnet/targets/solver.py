@@ -17,7 +17,7 @@ from softpnet.rules.labels import find_feasible, unique_labels
 from softpnet.rules.solvers import package
 from softpnet.rules.solvers.constraints import ConstraintModel, CpSat, Found, Search, searched
 from softpnet.targets.kbest import most_probable
-from softpnet.targets.source import CandidateSource, Info, Query, State
+from softpnet.targets.source import CandidateSource, Info, KeptRows, Query, State
 from softpnet.targets.weights import Candidates
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
@@ -26,7 +26,7 @@ EFFORT = 0.5
 """What CP-SAT may do for one example, in its own deterministic unit, so that a rerun finds the same: about two seconds.
 A 9x9 Sudoku whose reading is nearly right takes 0.02."""
 MOST = 4
-"""At most so many assignments of an example are looked for: each is a search of its own."""
+"""CP-SAT looks for at most so many assignments of an example: each is a search of its own."""
 NEAR = 16
 """So many of the most probable assignments are tried before CP-SAT is asked; the first of them is the reading."""
 CHECKED = 100
@@ -37,28 +37,16 @@ above 100,000."""
 
 
 @dataclass
-class Answers(State):
-    """What was found for every example, in types as small as their values allow."""
+class Answers(KeptRows):
+    """What CP-SAT found for every example."""
 
-    answered: Tensor  # [N], whether the solver has been asked
+    answered: Tensor  # [N], whether it has been asked
     reading: Tensor  # [N, k], the most probable assignment when it was asked
-    count: Tensor  # [N], how many candidates it found: the first ones of its rows, the others are padding
-    rows: Tensor  # [N, K, k]
-    values: Tensor  # [k], how many each concept has
+
+    assignments = ("rows", "reading")
 
     def tensors(self) -> dict[str, Tensor]:
         return {"answered": self.answered, "reading": self.reading, "count": self.count, "rows": self.rows}
-
-    def check(self) -> None:
-        below = {"count": self.rows.shape[1] + 1, "rows": self.values, "reading": self.values}
-        for name, limit in below.items():
-            given = getattr(self, name)
-            if ((given < 0) | (given >= limit)).any():
-                raise ValueError(f"its {name} are outside what they can be")
-
-    def valid(self, ids: Tensor) -> Tensor:
-        """Which of an example's rows are candidates, `[B, K]`."""
-        return torch.arange(self.rows.shape[1]) < self.count[ids, None]
 
 
 class Source(CandidateSource):
@@ -76,7 +64,7 @@ class Source(CandidateSource):
             )
         package("ortools")
         self.rule = task.rule
-        self.kept = min(settings.working_set, MOST)
+        self.sought = min(settings.working_set, MOST)
         self.workers = torch.get_num_threads()  # this run's share of the machine: it waits while they work
         self._pool: Executor | None = None
 
@@ -92,7 +80,7 @@ class Source(CandidateSource):
             answered=torch.zeros(len(labels), dtype=torch.bool),
             reading=torch.zeros(len(labels), space.k, dtype=small),
             count=torch.zeros(len(labels), dtype=torch.uint8),
-            rows=torch.zeros(len(labels), self.kept, space.k, dtype=small),
+            rows=torch.zeros(len(labels), self.sought, space.k, dtype=small),
             values=torch.tensor(space.sizes),
         )
 
@@ -104,12 +92,14 @@ class Source(CandidateSource):
         ask = far & ~(state.answered[query.ids] & (state.reading[query.ids] == reading).all(1))
         if ask.any():
             self._ask(state, query, ask, reading[ask])
-        rows, valid = state.rows[query.ids].long(), state.valid(query.ids)  # [B, K, k], [B, K]
-        first = fits.int().sort(dim=1, descending=True, stable=True).indices[:, : self.kept]  # those that fit, in order
-        width = first.shape[1]  # less than K where the whole space is
-        chosen = near.gather(1, first[..., None].expand(-1, -1, near.shape[2]))
-        rows[~far, :width], valid[~far] = chosen[~far], False
-        valid[~far, :width] = fits.gather(1, first)[~far]
+        first = fits.int().sort(dim=1, descending=True, stable=True).indices[:, : self.settings.working_set]
+        close = Candidates(near.gather(1, first[..., None].expand(-1, -1, near.shape[2])), fits.gather(1, first))
+        found = Candidates(state.rows[query.ids].long(), state.valid(query.ids))
+        most = max(self.sought, first.shape[1])
+        rows = torch.zeros(len(far), most, near.shape[2], dtype=torch.int64)
+        valid = torch.zeros(len(far), most, dtype=torch.bool)
+        for chosen, (some, which) in ((far, found), (~far, close)):
+            rows[chosen, : some.shape[1]], valid[chosen, : some.shape[1]] = some[chosen], which[chosen]
         info = {"asked": float(ask.float().mean()), "found": float(valid.any(1).float().mean())}
         return Candidates(rows, valid), info
 
@@ -129,12 +119,12 @@ class Source(CandidateSource):
         """Ask CP-SAT about some examples `[B]` of the query, whose readings are `[b, k]`, and remember its answers."""
         labels, ids, sizes = query.labels[ask], query.ids[ask], self.task.space.sizes
         prices = [[each[:h] for each, h in zip(cost, sizes, strict=True)] for cost in costs(query.log_p[ask], sizes)]
-        searches = [Search(*each, self.kept, EFFORT) for each in zip(self._models(labels), prices, strict=True)]
+        searches = [Search(*each, self.sought, EFFORT) for each in zip(self._models(labels), prices, strict=True)]
         answers = self._asked(searches)
         count = torch.tensor([len(each.rows) for each in answers])  # [b]
         padding = [0] * self.task.space.k
-        rows = torch.tensor([each.rows + [padding] * (self.kept - len(each.rows)) for each in answers])  # [b, K, k]
-        wrong = (torch.arange(self.kept) < count[:, None]) & ~self.task.satisfies(rows, labels)
+        rows = torch.tensor([each.rows + [padding] * (self.sought - len(each.rows)) for each in answers])  # [b, K, k]
+        wrong = (torch.arange(self.sought) < count[:, None]) & ~self.task.satisfies(rows, labels)
         if wrong.any():
             example, place = wrong.nonzero()[0].tolist()
             raise TaskError(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
+import torch
 from torch import Generator, Tensor
 
 from softpnet.rules.rows import Cache
@@ -33,6 +34,28 @@ class State:
     def check(self) -> None:
         """Raise a ValueError where a value is none that a step could have left, as in a forged checkpoint."""
         return None
+
+
+@dataclass
+class KeptRows(State):
+    """Up to K candidates that every example keeps, in types as small as their values allow."""
+
+    count: Tensor  # [N], how many there are: the first ones of its rows, the others are padding
+    rows: Tensor  # [N, K, k]
+    values: Tensor  # [k], how many each concept has
+
+    assignments: ClassVar[tuple[str, ...]] = ("rows",)
+    """What is made of values of the concepts."""
+
+    def check(self) -> None:
+        for name, limit in {"count": self.rows.shape[1] + 1, **dict.fromkeys(self.assignments, self.values)}.items():
+            found = getattr(self, name)
+            if ((found < 0) | (found >= limit)).any():
+                raise ValueError(f"its {name} are outside what they can be")
+
+    def valid(self, ids: Tensor) -> Tensor:
+        """Which of an example's rows are candidates, `[B, K]`."""
+        return torch.arange(self.rows.shape[1]) < self.count[ids, None]
 
 
 class Query(NamedTuple):

@@ -10,8 +10,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from softpnet.errors import InputError
+from softpnet.rules.compile import How, compiled_already
+from softpnet.rules.diagram import Diagram
 from softpnet.storage import from_json, to_json
 from softpnet.task.settings import Giver, Hardware, Settings, checked_preset
+from softpnet.task.task import Task
 from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.typed import typed
 
@@ -25,6 +28,28 @@ class Origin(Struct, frozen=True):
     task: str
     options: dict[str, Any]
     sha256: Sha256 | None = None  # of the file
+
+
+class Compiled(Struct, frozen=True):
+    """What became of the rule."""
+
+    how: How
+    nodes: Length | None  # of its diagram; None where it has none, as a machine that sees labels
+    width: Length | None  # nodes of the widest layer
+
+    def __str__(self) -> str:
+        return (
+            self.how if self.nodes is None else f"{self.how}, {self.nodes:,} nodes, at most {self.width:,} in a layer"
+        )
+
+    @classmethod
+    def of(cls, task: Task) -> Compiled | None:
+        """None where training did not ask for it: compiling only to say so could take minutes."""
+        found = compiled_already(task)
+        if found is None:
+            return None
+        diagram = found.rule
+        return cls(found.how, *(diagram.nodes, max(diagram.widths)) if isinstance(diagram, Diagram) else (None, None))
 
 
 class Config(Struct, frozen=True, kw_only=True):
@@ -43,12 +68,14 @@ class Config(Struct, frozen=True, kw_only=True):
     machine: dict[str, str | int | None]
     data: Sha256 | None  # of what was trained on; None for a model that was saved without a run
     rule: Sha256  # of the concept space and the rule
+    compiled: Compiled | None  # how; None where nothing asked for it
 
     def to_bytes(self) -> bytes:
         plain = msgspec.structs.asdict(self) | {
             "origin": self.origin and msgspec.structs.asdict(self.origin),
             "settings": dataclasses.asdict(self.settings),
             "hardware": dataclasses.asdict(self.hardware),
+            "compiled": self.compiled and msgspec.structs.asdict(self.compiled),
         }
         try:
             return to_json(plain)

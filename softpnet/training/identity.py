@@ -33,6 +33,8 @@ def check_same_run(folder: RunFolder, config: Config) -> None:
     now = parse_config(config.to_bytes(), folder.path / CONFIG)  # as it would be read back
     changed = [word for name in SAME for word in _changes(name, getattr(then, name), getattr(now, name))]
     changed += _changes("options", *(entry.origin and entry.origin.options for entry in (then, now)))
+    if then.compiled is not None and now.compiled is not None:
+        changed += _changes("compiled rule", str(then.compiled), str(now.compiled))
     changed += _changes("processes", then.hardware.processes, now.hardware.processes)
     if changed:
         raise InputError(

@@ -8,7 +8,8 @@ from softpnet.errors import InputError, TaskError
 from softpnet.rules import compile, merge, probe
 from softpnet.rules.compile import check_known, compilation
 from softpnet.rules.labels import unique_labels
-from softpnet.rules.merge import from_table, sifted
+from softpnet.rules.sifting import sifted
+from softpnet.rules.table import from_table
 from softpnet.tasks import load, visual_sudoku
 
 SPACE = sp.ConceptSpace(slots=4, values=3)

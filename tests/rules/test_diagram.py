@@ -5,9 +5,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+from bench.growth import peak_bytes
 from softpnet.rules.diagram import Diagram
-from softpnet.rules.labels import unique_labels
-from softpnet.rules.merge import TooManyNodes, check_budget, from_rows, from_table, sifted, swapped
+from softpnet.rules.labels import LabelIndex, unique_labels
+from softpnet.rules.machine import Machine
+from softpnet.rules.merge import TooManyNodes, check_budget
+from softpnet.rules.sifting import sifted, swapped
+from softpnet.rules.table import from_table
+from softpnet.rules.trie import from_rows
 from softpnet.task.concepts import ConceptSpace
 from torture.random_rules import GAMMAS, MOST, problems
 
@@ -120,6 +125,36 @@ def test_samples_of_log_p_follow_the_posterior(sums):
     assert (share - sums.marginals(log_p, labels[:1])[0]).abs().max() < 0.015
 
 
+def test_many_layers_are_swept_in_pieces_and_hold_little_memory():
+    """Of k layers sqrt(2 k) are held: at most four times the edges of the largest, beside one copy of log p."""
+    k, h, width, batch = 200, 10, 30, 8
+    space, generator = ConceptSpace(slots=k, values=h), torch.Generator().manual_seed(0)
+    steps = torch.randint(width, (k, h), generator=generator)
+    counter = Machine(
+        0, lambda states, concept, values: (states + steps[concept, values]) % width, lambda states: states
+    )
+    rule = counter.compiled(space)
+    assert isinstance(rule, Diagram)
+    log_p = torch.randn(batch, k, h, generator=generator).log_softmax(-1)
+    labels = torch.arange(batch)
+    total = torch.eye(width, dtype=torch.float64)[0].expand(batch, -1)  # [B, W], how probable each sum is
+    for p, step in zip(log_p.double().exp().unbind(1), steps.tolist(), strict=True):
+        total = sum(p[:, v, None] * total.roll(by, 1) for v, by in enumerate(step))
+    torch.testing.assert_close(rule.log_prob(log_p.double(), labels), total[labels, labels].log())
+    largest = max(edges.numel() for edges in rule.edges) * batch
+    held = peak_bytes(lambda: rule.marginals(log_p, labels)) / 8
+    assert held - log_p.numel() <= 4 * largest
+
+
+def test_known_labels_are_sorted_once(sums, monkeypatch):
+    made = []
+    monkeypatch.setattr("softpnet.rules.diagram.LabelIndex", lambda known: made.append(1) or LabelIndex(known))
+    diagram, labels = swapped(swapped(sums, 0), 0), torch.tensor([3, 4])
+    for _ in range(3):
+        diagram.knows(labels), diagram.layers(labels), diagram.contains(torch.zeros(2, 3, dtype=torch.int64), labels)
+    assert made == [1]
+
+
 def test_counts_beyond_64_bits_are_exact():
     space = ConceptSpace(slots=40, values=10)
     edges = [torch.zeros(1, 10, dtype=torch.int64)] * 40
@@ -140,3 +175,9 @@ def test_assignments_of_no_known_label_are_in_no_answer():
 def test_a_diagram_beyond_its_budget_says_so_with_its_widths():
     with pytest.raises(TooManyNodes, match=r"more than 200,000 nodes \(nodes per layer so far: 1 10 200,000\); try"):
         check_budget([1, 10, 200_000])
+
+
+def test_a_table_beyond_its_budget_names_its_last_layers_in_their_order(monkeypatch):
+    monkeypatch.setattr("softpnet.rules.merge.BUDGET", 10)
+    with pytest.raises(TooManyNodes, match=r"more than 10 nodes \(nodes per layer so far: 4 7\); try"):
+        from_table(ConceptSpace(slots=3, values=4), lambda c: c.sum(-1), range(3))

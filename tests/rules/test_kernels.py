@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from softpnet.rules.make_cache import make_cache
-from softpnet.rules.merge import from_table
 from softpnet.rules.moves import change_one, redraw, same_label, switch_one
+from softpnet.rules.table import from_table
 from softpnet.targets.cache import metropolis
 from softpnet.task.concepts import ConceptSpace
 from softpnet.tasks import kand_logic, load, visual_sudoku

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from softpnet import ConceptSpace, InputError, Task
-from softpnet.rules.labels import find_feasible, warn_of_unseen
+from softpnet.rules.labels import find_feasible, find_labels, warn_of_unseen
 
 TASK = Task(ConceptSpace(slots=2, values=3), lambda c: c.sum(-1), name="sums")
 KNOWN = torch.arange(5)
@@ -41,3 +41,17 @@ def test_every_infeasible_label_vector_is_named():
         InputError, match=r"each of 2 labels .* \[0, 7\] \(example ids 1, 3\), \[5, 5\] \(example ids 2\), has"
     ):
         find_feasible(TASK, torch.tensor([[0, 0]]), labels, labels)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,)])
+@pytest.mark.parametrize("count", [0, 1, 40])
+def test_labels_are_found_where_they_stand_and_no_others(shape, count):
+    generator = torch.Generator().manual_seed(count)
+    some = torch.randint(-3, 4, (2 * count, *shape), generator=generator).unique(dim=0)[:count]
+    known = some[torch.randperm(len(some), generator=generator)]  # in any order
+    asked = torch.randint(-4, 5, (200, *shape), generator=generator)
+    same = known[:, None] == asked
+    same = same.all(-1) if shape else same  # [L, N]
+    place = torch.arange(len(known))[:, None].expand(same.shape)
+    expected = torch.cat([torch.full((1, 200), -1), place.masked_fill(~same, -1)]).amax(0)
+    assert torch.equal(find_labels(known, asked), expected)

@@ -6,7 +6,7 @@ import torch
 import softpnet as sp
 from softpnet.errors import InputError, TaskError
 from softpnet.rules.compile import compilation
-from softpnet.rules.merge import from_table
+from softpnet.rules.table import from_table
 from softpnet.tasks import kand_logic
 
 FOUR = sp.ConceptSpace(slots=4, values=3)
@@ -118,6 +118,21 @@ def test_a_hundred_digits_are_counted_and_taught_exactly():
     assert rule_.count(nines) == [10**100]
     target = rule_.marginals(torch.zeros(1, k, 10), nines)
     torch.testing.assert_close(target, torch.full_like(target, 0.1))
+
+
+def test_states_that_only_one_label_has_are_no_nodes_of_the_others():
+    """Or the edges of a batch would grow with the square of its size."""
+    space = sp.ConceptSpace(slots=4, values=3)
+    machine = sp.Machine(
+        0,
+        lambda states, concept, values, labels: 1000 * labels + states % 1000 + values,
+        accept=lambda states, labels: states % 1000 == labels,
+        rule=lambda c: c.sum(-1),
+    )
+    rule, labels = machine.compiled(space), torch.arange(9)
+    one, many = rule.layers(labels[:1]), rule.layers(labels)
+    assert [len(edges) for edges in many.edges] == [len(edges) for edges in one.edges]
+    assert rule.count(labels) == from_table(space, machine.rule, range(4)).count(labels)
 
 
 # Bad input

@@ -8,8 +8,8 @@ from softpnet.errors import InputError
 from softpnet.rules import compile, probe
 from softpnet.rules.compile import check_known, compilation
 from softpnet.rules.diagram import NotCompiled
-from softpnet.rules.merge import from_table
 from softpnet.rules.probe import probed
+from softpnet.rules.table import from_table
 
 SPACE = ConceptSpace(slots=6, values=4)
 

@@ -12,11 +12,13 @@ from softpnet.errors import InputError, TaskError
 from softpnet.rules import probe
 from softpnet.rules.diagram import NotCompiled
 from softpnet.rules.machine import Machine
-from softpnet.rules.merge import from_rows, from_table, sifted
 from softpnet.rules.probe import probed
+from softpnet.rules.sifting import sifted
 from softpnet.rules.solvers.answer_sets import AnswerSets
 from softpnet.rules.solvers.constraints import ConstraintModel
 from softpnet.rules.solvers.dimacs import Dimacs
+from softpnet.rules.table import from_table
+from softpnet.rules.trie import from_rows
 from softpnet.task.concepts import ConceptSpace, Group
 from softpnet.task.task import Task
 from softpnet.tasks import mnist_evenodd, visual_sudoku

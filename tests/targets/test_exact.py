@@ -9,8 +9,8 @@ from softpnet.errors import InputError, TaskError
 from softpnet.rules import make_cache as caches
 from softpnet.rules.compile import Compilation
 from softpnet.rules.make_cache import make_cache
-from softpnet.rules.merge import from_rows
 from softpnet.rules.scoring import scores
+from softpnet.rules.trie import from_rows
 from softpnet.targets.source import Query
 from softpnet.targets.weights import soft_target, weights
 from softpnet.task.settings import Settings

@@ -84,6 +84,15 @@ def test_the_best_rows_in_order_are_those_of_brute_force(log_p, label, near, mon
         assert (valid.sum(1) == torch.where(fits, 1, 3)).all()  # what fits by itself is not asked about
 
 
+def test_a_label_that_many_assignments_have_keeps_as_many_as_are_wanted_without_a_search(log_p, calls):
+    task = four(rule=different)
+    (rows, valid), info, _ = asked(made(task, working_set=8), log_p, torch.zeros(BATCH, dtype=torch.int64))
+    assert calls == [] and info["asked"] == 0
+    assert valid.all() and rows.shape == (BATCH, 8, 4)
+    for each, mine in zip(log_p, rows, strict=True):
+        assert torch.equal(mine, best(task, each, 0, 8))
+
+
 @pytest.mark.usefixtures("far")
 def test_labels_that_are_expressions(log_p):
     """Sums, of concepts of different sizes, and of what breaks a constraint: the other label."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from softpnet.report.pages import marks
+from torture import __main__ as torture
 from torture import damage, hostile, random_tasks, stops, writers
 from torture.subject import Result, Subject
 
@@ -80,3 +82,23 @@ def test_a_broken_promise_is_counted_and_named():
     result.add([])
     result.add(["this went wrong"])
     assert (result.cases, result.kept, result.failures) == (2, 1, ["this went wrong"])
+
+
+def test_a_part_is_tried_by_itself_and_the_others_keep_their_outcome(tmp_path, monkeypatch):
+    page, record = tmp_path / "page.md", tmp_path / "record.json"
+    page.write_text("\n".join(marks()))
+    made = {name: Result(f"the {name}", "survives", 5, 5) for name in ("kills", "terms")}
+    monkeypatch.setattr(torture, "PARTS", {name: lambda name=name: made[name] for name in made})
+    assert torture.Torture(("kills", "terms"), record, page).run() == 0
+    made["terms"].add(["it does not"])
+    assert torture.Torture(("terms",), record, page).run() == 1
+    shown = page.read_text()
+    assert "| the kills | survives | 5 of 5 |" in shown and "| the terms | survives | 5 of 6 |" in shown
+
+
+def test_the_page_has_the_table_of_the_record_with_every_part_kept():
+    root = Path(__file__).parents[2]
+    found = torture.read(root / torture.RECORD)
+    assert list(found) == list(torture.PARTS)
+    assert torture.table(found) in (root / torture.PAGE).read_text()
+    assert all(part["kept"] == part["cases"] and not part["failures"] for part in found.values())

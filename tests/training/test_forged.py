@@ -122,6 +122,7 @@ RIGHT = {  # of the settings, by their type, and of all other entries
     ("origin", "sha256"): {"null"},
     ("seed",): {"a whole number"},
     ("data",): {"null"},
+    ("compiled",): {"null"},
     ("settings", "targets"): {"text"},
     ("given_by", "epochs"): set(),
     ("hardware", "threads"): {"null", "a whole number"},

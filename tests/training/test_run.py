@@ -93,6 +93,27 @@ def evaluate(home, **options):
 # Its rule
 
 
+def test_a_run_says_how_its_rule_was_compiled(home):
+    assert json.loads((home / "run/config.json").read_text())["compiled"] == {"how": "exact", "nodes": 4, "width": 3}
+
+
+def test_a_run_that_did_not_ask_for_a_compiled_rule_says_nothing_of_one(tmp_path):
+    (tmp_path / "rule.py").write_text(FILE)
+    train(tmp_path, judged=False, method="supervised")
+    assert json.loads((tmp_path / "run/config.json").read_text())["compiled"] is None
+
+
+def test_a_run_is_not_resumed_with_a_rule_that_is_compiled_otherwise(home, monkeypatch):
+    for name in ("model.safetensors", "metrics.json"):
+        (home / "run" / name).unlink()
+    monkeypatch.setattr("softpnet.rules.merge.BUDGET", 3)
+    before = contents(home / "run")
+    words = r"compiled rule was exact, 4 nodes, at most 3 in a layer, is not compiled; resume it as it was begun"
+    with pytest.raises(InputError, match=words):
+        train(home, resume=True)
+    assert contents(home / "run") == before
+
+
 def test_a_run_is_not_evaluated_with_another_rule(home):
     edit(home, *CHANGED["rule"])
     before = contents(home / "run")

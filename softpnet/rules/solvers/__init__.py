@@ -123,7 +123,8 @@ class Listed(ABC):
         from softpnet.rules.diagram import NotCompiled
         from softpnet.rules.function import some_rows
         from softpnet.rules.machine import check_order
-        from softpnet.rules.merge import from_rows, sifted
+        from softpnet.rules.sifting import sifted
+        from softpnet.rules.trie import from_rows
 
         check_order(self.order, space)
         if self.k != space.k:
