@@ -61,8 +61,17 @@ def borrowed_global_generator(generator: Generator, *, training: bool = False) -
     _TRAINERS.extend(mine)
     try:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            _seed_global_generators(seed)
             yield
     finally:
         del _TRAINERS[len(_TRAINERS) - len(mine) :]
         _TURN.release()
+
+
+def _seed_global_generators(seed: int) -> None:
+    """Of devices only where there are any: for those that are not there, `torch.manual_seed` formats the stack, which
+    takes longer than many a check."""
+    if torch.cuda.is_available() or torch.backends.mps.is_available():
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)

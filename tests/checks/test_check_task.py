@@ -10,6 +10,7 @@ from torch import nn
 
 import softpnet as sp
 from softpnet import tasks
+from softpnet.checks import moves
 from softpnet.checks import rows as rows_of_a_task
 from softpnet.checks.check_task import CHECKS
 from softpnet.rules import compile as compiling
@@ -475,7 +476,8 @@ def test_a_space_and_a_rule_are_enough(settings, unused):
 LARGE = sp.ConceptSpace(slots=13, values=3)
 
 
-def test_the_cache_of_a_space_too_large_to_list_needs_rows_or_a_compiled_rule(uncompiled):
+def test_the_cache_of_a_space_too_large_to_list_needs_rows_or_a_compiled_rule(uncompiled, monkeypatch):
+    monkeypatch.setattr(moves, "PROPOSALS", 200_000)  # as many as it takes to tell, and no more
     task = sp.Task(LARGE, lambda c: c.sum(-1).clamp_max(2))
     refused = sp.check_task(uncompiled(task), targets="cache")
     assert failed(refused) == ["rows"] and "targets='kbest'" in refused["rows"].message

@@ -141,6 +141,17 @@ def test_borrowing_the_global_generator_gives_it_back():
     assert torch.equal(one, two) and torch.equal(before, torch.random.get_rng_state())
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_devices_are_seeded_with_the_global_generator_where_there_are_any(there, monkeypatch):
+    """Where there are none, torch would format a stack each time, in case that one is used later."""
+    seeds = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    with borrowed_global_generator(Streams(0)("init")):
+        assert seeds == ([torch.initial_seed()] if there else [])
+
+
 TOGETHER = """
 import sys, torch
 import softpnet as sp
