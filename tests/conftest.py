@@ -3,6 +3,8 @@
 import contextlib
 import dataclasses
 import fcntl
+import functools
+import importlib.metadata
 import io
 import os
 import signal
@@ -23,6 +25,10 @@ from softpnet.training.folder import RunFolder
 
 os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+# lightning-fabric looks through all installed packages for each training; it takes this name when it is first imported
+once = functools.cache(importlib.metadata.entry_points)
+pytest.MonkeyPatch().setattr(importlib.metadata, "entry_points", once)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -70,7 +70,7 @@ def kills(count: int = 20, subjects: Sequence[Subject] = SUBJECTS, jobs: int = 2
         wait_for(training(folder), process)
         time.sleep(moment)
         if mid_write:
-            wait_for(lambda: any(folder.glob("*.part")), process, seconds=5)
+            wait_for(lambda: any(folder.glob("*.part")), process, seconds=5, every=0.001)
         process.kill()
         process.communicate()
         if process.returncode == 0:  # it had ended before

@@ -84,13 +84,16 @@ def outcome(folder: Path) -> dict[str, Any]:
     }
 
 
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = PATIENCE_S) -> bool:
-    """Whether the condition came true before the process ended or the time was over; looked at every millisecond."""
+def wait_for(
+    condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = PATIENCE_S, every: float = 0.01
+) -> bool:
+    """Whether the condition came true before the process ended or the time was over; looked at every so many seconds,
+    since who looks all the time takes the processor from what is waited for."""
     until = time.monotonic() + seconds
     while time.monotonic() < until and process.poll() is None:
         if condition():
             return True
-        time.sleep(0.001)
+        time.sleep(every)
     return condition()
 
 
