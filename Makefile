@@ -9,7 +9,7 @@ quickstart: $(READY)
 	$(BIN)/softpnet train kand_logic --option train=1000 --epochs 4
 	@echo "Your own task: write a rule in a file and run  $(BIN)/softpnet train my_rule.py  (see docs/your-own-task.md)"
 
-# mypy beside the tests: where it has no cache yet, it takes half a minute of one core
+# mypy beside the tests: where it has no cache yet, it takes about twenty seconds of one core
 test: ruff
 	$(MAKE) --no-print-directory --jobs 2 mypy tests
 
