@@ -150,16 +150,16 @@ LEAGUE = (
 )
 
 
-def _example(name: str, title: str, file: str = "", **options: str) -> Row:
-    """A row of a file in examples/, run from the repository's folder; its settings are in that file."""
-    return Row(name, title, f"examples/{file or name}.py", options=options, folder="examples")
+def _example(name: str, title: str, file: str = "", settings: Mapping[str, Any] | None = None, **options: str) -> Row:
+    """A row of a file in examples/, run from the repository's folder; most settings are in that file."""
+    return Row(name, title, f"examples/{file or name}.py", options=options, settings=settings or {}, folder="examples")
 
 
 EXAMPLES = (
     _example("addition-2", "Addition, 2 digits", "addition", digits="2"),
     _example("addition-4", "Addition, 4 digits", "addition", digits="4"),
     _example("addition-15", "Addition, 15 digits", "addition", digits="15"),
-    _example("addition-100", "Addition, 100 digits", "addition", digits="100"),
+    _example("addition-100", "Addition, 100 digits", "addition", {"epochs": 2}, digits="100"),
     _example("non_decreasing", "Non-decreasing sequence of six digits"),
     _example("product", "Product of two digits"),
     _example("parity_xor", "XOR of two parities"),
