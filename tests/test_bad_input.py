@@ -905,15 +905,16 @@ class Detaching(Small):
     ],
 )
 def test_an_encoder_that_cannot_learn_is_refused_before_anything_is_trained(encoder, method, error, parts):
-    model, steps = Learner(adding(), encoder=encoder, method=method, **QUICK), []
+    model, steps = Learner(adding(), encoder=encoder, method=method, preset="paper", **QUICK), []
     with pytest.raises(error, match=in_order(*parts)):
         model.fit(IMAGES, LABELS, ANCHORS, progress=steps.append)
     assert not steps
 
 
-def test_a_frozen_encoder_below_a_layer_that_learns_is_fine():
+@pytest.mark.parametrize("method", ["abduction", "softpnet"])  # a linear layer, and learned prototypes
+def test_a_frozen_encoder_below_what_learns_is_fine(method):
     frozen = Small().requires_grad_(False)
-    assert Learner(adding(), encoder=frozen, method="abduction", **QUICK).fit(IMAGES, LABELS, ANCHORS).history
+    assert Learner(adding(), encoder=frozen, method=method, **QUICK).fit(IMAGES, LABELS, ANCHORS).history
 
 
 def test_a_group_may_bear_the_name_of_a_module_s_attribute():

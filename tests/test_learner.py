@@ -98,7 +98,8 @@ def test_predict_gives_concepts_the_rule_s_label_and_probabilities():
 def test_a_concept_s_probability_falls_with_the_squared_distance_to_its_prototype():
     model = fitted()
     distances = torch.cdist(model.embed(NOISE)[0], model.prototypes()[0].expand(16, -1, -1)).square()  # [N, n, P]
-    torch.testing.assert_close(model.predict(NOISE).probabilities, torch.softmax(-distances, dim=-1))
+    scaled = distances / model.prototypes()[0].shape[1] ** 0.5
+    torch.testing.assert_close(model.predict(NOISE).probabilities, torch.softmax(-scaled, dim=-1))
 
 
 def test_training_reads_separable_pictures_perfectly():

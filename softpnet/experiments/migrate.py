@@ -87,6 +87,9 @@ def _today(path: Path, record: Any) -> Mapping[str, Any]:
     if "cache_rows" not in settings and settings.get("targets") == ONCE_AUTO:
         settings["targets"] = KBEST
         words = [KBEST if before == "--targets" else word for before, word in zip(["", *words], words, strict=False)]
+    if "preset" not in record and "--preset" not in words:  # there was no other once
+        at = words.index("--seed") if "--seed" in words else len(words)
+        words[at:at] = ["--preset", "paper"]
     changed = {
         "command": shlex.join(words),
         "settings": settings,

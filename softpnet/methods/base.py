@@ -127,8 +127,9 @@ class Method(ABC):
         return batch.inputs
 
     def scores_clean(self, clock: Clock) -> bool:
-        """Whether targets come from the clean inputs, while the network is trained on views of them."""
-        return self.settings.views and clock.epoch >= self.settings.views_delay
+        """Whether targets come from the clean inputs, while the network is trained on other views of them."""
+        settings = self.settings
+        return settings.views and clock.epoch >= settings.views_delay and self.task.augment is not None
 
     def augment(self, inputs: Tensor, generator: Generator) -> Tensor:
         """A random view of every input `[..., C, H, W]`; the inputs themselves where the task has no augmentation."""

@@ -92,5 +92,5 @@ def check_trainable(module: nn.Module, method: str) -> None:
         frozen = sum(parameter.numel() for parameter in module.parameters())
         raise InputError(
             f"method {method!r} has nothing to train: all {frozen:,} weights of the encoder are frozen; set "
-            "requires_grad=True for some, or choose a method with a layer of its own, such as abduction"
+            "requires_grad=True for some, or let the prototypes be learned: prototypes='learned'"
         )

@@ -24,6 +24,7 @@ SIZES = torch.tensor(SPACE.sizes)
 
 PAPER = dict(
     epochs=20,
+    batch_size=64,
     targets="cache",
     halve_every=3,
     weight_decay=1e-4,

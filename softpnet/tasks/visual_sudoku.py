@@ -30,6 +30,7 @@ SWAPS = [(block[i], block[j]) for block in DIAGONAL_BLOCKS for i, j in ((0, 1), 
 
 PAPER = dict(
     epochs=20,
+    batch_size=64,
     targets="cache",
     copies=9,
     working_set=100,

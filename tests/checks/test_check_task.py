@@ -111,7 +111,7 @@ SMALL = {
 
 @pytest.mark.parametrize("name", tasks.names())
 def test_every_built_in_task_passes(name):
-    report = sp.check_task(tasks.load(name, SMALL.get(name)))
+    report = sp.check_task(tasks.load(name, SMALL.get(name)), preset="paper")
     assert {r.name for r in report if r.outcome not in ("passed", "not applicable")} <= {"shortcuts", "relabelings"}, (
         report
     )
@@ -419,8 +419,8 @@ def test_a_background_matters_only_where_the_default_augmentation_uses_it():
 
 def test_a_method_without_episodes_misses_no_augmentation():
     still = dataclasses.replace(GOOD, augment=None)
-    assert sp.check_task(still, method="supervised")["idle settings"].outcome == "passed"
-    report = sp.check_task(still, method="supervised", views=True)
+    assert sp.check_task(still, method="supervised", preset="paper")["idle settings"].outcome == "passed"
+    report = sp.check_task(still, method="supervised", preset="paper", views=True)
     assert report["idle settings"].message == "the task has no augmentation: views are the inputs themselves"
 
 

@@ -435,7 +435,7 @@ def test_views_train_on_another_image_and_groups_of_several_sizes_are_read(name)
     anchors = {"coarse": Anchors(picture(torch.arange(2)), torch.arange(2)), "fine": ANCHORS}
     inputs = picture(concepts[:, 1:])
     models = [
-        Learner(task, method=name, encoder=Small, epochs=1, views=views).fit(
+        Learner(task, method=name, preset="paper", encoder=Small, epochs=1, views=views).fit(
             inputs, task.rule(concepts), anchors, concepts=concepts
         )
         for views in (False, True)

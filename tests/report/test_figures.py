@@ -163,7 +163,8 @@ def film(example=0, task=None, **settings):
         states.append((copy.deepcopy(state), model))
         return camera.look(model, state)
 
-    Learner(task, encoder=flat, threads=1, **settings).fit(EXAMPLES.inputs, EXAMPLES.labels, DATA.anchors, watch=watch)
+    model = Learner(task, preset="paper", encoder=flat, threads=1, **settings)
+    model.fit(EXAMPLES.inputs, EXAMPLES.labels, DATA.anchors, watch=watch)
     return camera, states
 
 

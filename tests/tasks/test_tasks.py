@@ -216,7 +216,7 @@ EVERYWHERE = dict(batch_size=64, learning_rate=1e-3, episodes=50, gamma=1.0, gam
 
 @pytest.mark.parametrize("name", PAPER)
 def test_settings_are_those_of_the_paper(name):
-    settings = Settings(**load(name).settings)
+    settings = Settings(**load(name).settings_in("paper"))
     for key, value in (PAPER[name] | EVERYWHERE).items():
         assert getattr(settings, key) == value, key
 

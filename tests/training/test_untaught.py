@@ -27,7 +27,7 @@ def fit(uncompiled):
 
     def fitted(untaught, method="softpnet", run=None, resume=False, progress=None, **settings):
         chosen = QUICK | {"targets": "kbest", "kbest_pool": 1} | settings
-        model = Learner(uncompiled(TASK), method=method, encoder=encoder, **chosen)
+        model = Learner(uncompiled(TASK), method=method, preset="paper", encoder=encoder, **chosen)
         labels = (torch.arange(16) < untaught).long()
         return model.fit(INPUTS, labels, ANCHORS, run=run, resume=resume, progress=progress, checkpoint_steps=1)
 
