@@ -54,7 +54,8 @@ def migrate(folder: Path) -> int:
     files: dict[Path, dict[int, bytes]] = {}
     for path, record in found:
         line = seal(_today(path, record))
-        target = folder / plain_name(record["task"]) / f"{record['row']}.jsonl"
+        home = path.parent if path.suffix == ".jsonl" else folder / plain_name(record["task"])
+        target = home / f"{record['row']}.jsonl"
         if path.suffix == target.suffix and path != target:
             raise InputError(f"{path} holds a record of {target}; move it there")
         lines = files.setdefault(target, {})
