@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 import softpnet as sp
 from softpnet import methods, tasks
@@ -22,6 +23,13 @@ QUICK = {
     "working_set": 5,
     "kbest_pool": 64,
 }
+
+
+def small_encoder(channels):
+    """What a method's own encoder learns is held in tests/methods/test_golden.py."""
+    return nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(49 * channels, 8))
+
+
 SOURCES = ("cache", "kbest", "exact", "auto")
 
 
@@ -41,7 +49,7 @@ def prepared():
 
 def fit(task, data, method="softpnet", seed=0, **settings):
     free = {name: value for name, value in QUICK.items() if name not in methods.find(method).fixed}
-    model = sp.Learner(task, method=method, seed=seed, **(free | settings))
+    model = sp.Learner(task, method=method, seed=seed, encoder=small_encoder, **(free | settings))
     return model.fit(data.train.inputs, data.train.labels, data.anchors, concepts=data.train.concepts)
 
 
