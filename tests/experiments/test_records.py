@@ -125,7 +125,8 @@ def older(stored):
         each["settings"] = {once.get(name, name): value for name, value in each["settings"].items()}
         each["curve"] = [epoch | {"weight": 5.0} for epoch in each["curve"]]
         each["image_shape"] = each.pop("input_shape")
-        each["command"] = each["command"].replace(" --preset paper", "") + " --weight 2 --weight-decay 0.1 --weight-ramp 3 --option 'a= --pool'"
+        each["command"] = each["command"].replace(" --preset paper", "")
+        each["command"] += " --weight 2 --weight-decay 0.1 --weight-ramp 3 --option 'a= --pool'"
         each["configuration"] = records.configuration(each)
         (folder / f"kand-softg-seed{each['seed']}.json").write_text(json.dumps(each, indent=2))
     return folder, found
@@ -143,7 +144,7 @@ def test_older_records_become_today_s_and_no_value_changes(older):
         assert [list(epoch.values()) for epoch in now["curve"]] == [list(epoch.values()) for epoch in before["curve"]]
         assert now["curve"][0]["rule_weight"] == 5.0 and "weight" not in now["curve"][0]
         assert now["input_shape"] == before["image_shape"] and len(now) == len(before)
-        assert now["command"].startswith(f"softpnet train kand_logic --method softg --preset paper --seed {now['seed']} ")
+        assert now["command"].startswith("softpnet train kand_logic --method softg --preset paper --seed ")
         assert now["command"].endswith(" --rule-weight 2 --weight-decay 0.1 --rule-ramp 3 --option 'a= --pool'")
         assert now["configuration"] == records.configuration(now) != before["configuration"]
         same = now.keys() - {"settings", "curve", "input_shape", "command", "configuration"}
