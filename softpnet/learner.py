@@ -18,9 +18,11 @@ from softpnet.catalogue import name_of
 from softpnet.errors import InputError
 from softpnet.methods.base import Method
 from softpnet.metrics import all_metrics
+from softpnet.networks.calibration import Calibration, decided
 from softpnet.networks.finite import check_read
 from softpnet.networks.make_encoders import Encoder, check_evaluation, make_encoders
-from softpnet.networks.reader import Prediction, Reader
+from softpnet.networks.reader import Prediction, Reader, in_parts, read
+from softpnet.rules.confidence import label_probabilities
 from softpnet.rules.function import check_rule
 from softpnet.storage import refuse_code
 from softpnet.targets.source import State
@@ -30,6 +32,7 @@ from softpnet.task.settings import Hardware, checked_seed, resolve
 from softpnet.task.task import Task, checked_task
 from softpnet.training import environment
 from softpnet.training.allocator import keep_large_blocks
+from softpnet.training.calibrate import calibrated
 from softpnet.training.config import Compiled, Config, Origin, read_config
 from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.history import read_epochs
@@ -44,9 +47,6 @@ from softpnet.training.threads import limited_threads
 
 Watch = Callable[["Learner", State], Mapping[str, float] | None]
 """Looks at a training between two epochs: the model as it would be if training ended there, and the method's state."""
-
-AT_ONCE = 512
-"""Inference reads about so many inputs per pass."""
 
 
 class Learner:
@@ -77,11 +77,11 @@ class Learner:
         self.hardware = Hardware(**{name: settings.pop(name) for name in list(settings) if name in known}).check()
         self.task = checked_task(task, "Learner")
         self.seed, self.encoder = checked_seed(seed), encoder
-        self.method_class = methods.find(method)
-        self.method = name_of(method)
+        self.method_class, self.method = methods.find(method), name_of(method)
         fixed, self.preset = self.method_class.fixed, preset
         self.settings, self.given_by = resolve(preset, task.settings_in(preset), fixed, settings, self.method)
         self.module: Reader | None = None
+        self.calibration: Calibration | None = None
         self.input_shape: torch.Size | None = None
         self.anchors: list[Tensor] = []
         self.history: list[dict[str, float]] = []
@@ -128,7 +128,7 @@ class Learner:
                 assert kept.folder is not None
                 return self._read_weights(kept.folder)
         training = self._built(given)
-        watched = None if watch is None else functools.partial(self._watched, training, watch)
+        watched = None if watch is None else functools.partial(self._watched, training, given, watch)
         keep_large_blocks()
         with (
             limited_threads(self.hardware.threads),
@@ -137,10 +137,10 @@ class Learner:
             kept.opened(config, training.fabric),
         ):
             finished = kept.follow(training, progress, watched)
-            read = training.method.ready(training.module)
-            with torch.no_grad():
-                training.check_finite(read.log_p(inputs[:1]).amax(-1))
-            self.module, self.history, self.interrupted = read, training.records, not finished
+            module = training.method.ready(training.module)
+            training.check_finite(read(module, inputs[:1]).amax(-1))
+            self.module, self.history, self.interrupted = module, training.records, not finished
+            self.calibration = calibrated(self.task, module, given, self.seed)
             if kept.folder is not None and self.is_main_process:
                 self._write_weights(kept.folder)
         kept.leave(finished)
@@ -163,7 +163,7 @@ class Learner:
         training = build(
             self.task, self.method_class, self.method, self.settings, self.hardware, encoders, given, streams
         )
-        self.module, self.is_main_process = None, training.fabric.is_global_zero
+        self.module, self.calibration, self.is_main_process = None, None, training.fabric.is_global_zero
         self.notes = training.method.notes()
         return training
 
@@ -176,29 +176,32 @@ class Learner:
         return encoders
 
     @torch.inference_mode()
-    def predict(self, inputs: Tensor) -> Prediction:
-        """Concepts by arg-max, the label by the rule, and every concept's probabilities."""
-        log_p = torch.cat([self._fitted().log_p(part) for part in self._parts(inputs)])
+    def predict(self, inputs: Tensor, reject: float | None = None) -> Prediction:
+        """Concepts by arg-max, the label by the rule, and every concept's calibrated probabilities.
+
+        With `reject`, such as 0.05, concepts that are not sure enough are -1, so that the expected error of the others
+        is at most that; the label, or every entry of a label vector, is -1 where a concept is.
+        """
+        log_p = read(self._fitted(inputs), inputs)
         check_read(log_p.amax(-1), inputs)  # NaN, or no value that is possible
-        concepts = log_p.argmax(-1)
-        return Prediction(concepts, self.task.rule(concepts), log_p.exp())
+        return decided(self.task, log_p, self.calibration, reject)
 
     def score(self, inputs: Tensor, labels: Tensor, concepts: Tensor | None = None) -> dict[str, float]:
-        """Accuracy and F1 of labels and, where the true concepts `[N, k]` are given, of concepts.
+        """Accuracy, F1 and calibration error of labels and, where the true concepts `[N, k]` are given, of concepts.
 
         Several groups or attributes, and several entries of a label vector, also have their own accuracies:
-        "concept_accuracy/speed", "concept_accuracy/attribute 0", "label_accuracy/entry 0".
+        "concept_accuracy/speed", "label_accuracy/entry 0". "label_ece" needs P(y|x), and so a compiled rule.
         """
-        self._parts(inputs)  # which checks them
+        self._fitted(inputs)
         whole = check_labels(labels, len(inputs), self.task)
         truth = None if concepts is None else check_concepts(concepts, len(inputs), self.task.space)
         found = self.predict(inputs)
-        return all_metrics(self.task.space, found.concepts, truth, found.labels, whole)
+        return all_metrics(self.task.space, *found, truth, whole, label_probabilities(self.task, *found[1:]))
 
     @torch.inference_mode()
     def embed(self, inputs: Tensor) -> list[Tensor]:
         """Embeddings of the slots of each group, `[N, n_g, D]`."""
-        parts = [self._fitted().embed(part) for part in self._parts(inputs)]
+        parts = map(self._fitted(inputs).embed, in_parts(self.task.space, inputs))
         return [check_read(torch.cat(group), inputs) for group in zip(*parts, strict=True)]
 
     def prototypes(self) -> list[Tensor]:
@@ -242,25 +245,25 @@ class Learner:
         model.input_shape, model.given_by = torch.Size(config.input_shape), dict(config.given_by)
         return model._read_weights(stored)
 
-    def _watched(self, training: Training, watch: Watch) -> Mapping[str, float] | None:
+    def _watched(self, training: Training, given: Given, watch: Watch) -> Mapping[str, float] | None:
         """What `watch` finds in a copy of the model, so that modes, statistics and random numbers stay as they are."""
         now, device = copy.copy(self), training.fabric.device
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             now.module = training.method.ready(copy.deepcopy(training.module))
+            now.calibration = calibrated(self.task, now.module, given, self.seed)
             now.history = [*training.records]
             return watch(now, training.state)
 
     def _write_weights(self, folder: RunFolder) -> None:
-        stored = StoredModel(self._fitted().state_dict(), self.anchors, not self.interrupted)
+        stored = StoredModel(self._fitted().state_dict(), self.anchors, not self.interrupted, self.calibration)
         write_model(folder, self.task.space, stored)
 
     def _read_weights(self, folder: RunFolder) -> Learner:
         """Take the trained module and its anchors from the folder; itself."""
         assert self.input_shape is not None
         stored = read_model(folder, self.task.space, self.input_shape)
-        self.anchors, self.interrupted = stored.anchors, not stored.finished
-        streams = Streams(0)
-        encoders = self.encoders(self.input_shape, self.anchors, streams)
+        self.anchors, self.interrupted, self.calibration = stored.anchors, not stored.finished, stored.calibration
+        encoders = self.encoders(self.input_shape, self.anchors, streams := Streams(0))
         # Prototypes are stored, so that what is made here need not be of many copies of the anchors.
         method = self.method_class(self.task, self.settings.override(copies=1), self.anchors)
         with borrowed_global_generator(streams("init")):
@@ -289,12 +292,9 @@ class Learner:
             compiled=Compiled.of(self.task),
         )
 
-    def _fitted(self) -> Reader:
+    def _fitted(self, inputs: Tensor | None = None) -> Reader:
         if self.module is None:
             raise InputError("this Learner is not trained yet; call fit(inputs, labels, anchors) first")
+        if inputs is not None:
+            check_inputs(inputs, self.task.space, self.input_shape)
         return self.module
-
-    def _parts(self, inputs: Tensor) -> tuple[Tensor, ...]:
-        self._fitted()
-        check_inputs(inputs, self.task.space, self.input_shape)
-        return inputs.split(max(1, AT_ONCE // self.task.space.slots))

@@ -1,4 +1,4 @@
-"""How well concepts and labels are read (METHOD: accuracy, F1, gap, collapse)."""
+"""How well concepts and labels are read: accuracy, F1, gap, collapse; and how honest their probabilities are."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import torch
 from torch import Tensor
 
 from softpnet.task.concepts import ConceptSpace
+
+BINS = 15
+"""Of the calibration error: as many as everyone has."""
 
 
 class Part(NamedTuple):
@@ -34,14 +37,27 @@ def parts(space: ConceptSpace) -> list[Part]:
 
 
 def all_metrics(
-    space: ConceptSpace, concepts: Tensor, true_concepts: Tensor | None, labels: Tensor, true_labels: Tensor
+    space: ConceptSpace,
+    concepts: Tensor,
+    labels: Tensor,
+    probabilities: Tensor,
+    true_concepts: Tensor | None,
+    true_labels: Tensor,
+    label_probabilities: Tensor | None,
 ) -> dict[str, float]:
-    """Of labels and, where the true ones are known, of concepts, and how far labels are ahead of them: the gap."""
+    """Of labels and, where the true ones are known, of concepts, and how far labels are ahead of them: the gap.
+
+    Probabilities are those of every value `[N, k, h]`, and P(y|x) of the labels that were read `[N]`, where known.
+    """
     found = label_metrics(labels, true_labels)
-    if true_concepts is None:
-        return found
-    found = concept_metrics(space, concepts, true_concepts) | found
-    return found | {"gap": found["label_accuracy"] - found["concept_accuracy"]}
+    if true_concepts is not None:
+        found = concept_metrics(space, concepts, true_concepts) | found
+        found["gap"] = found["label_accuracy"] - found["concept_accuracy"]
+        found |= concept_calibration(space, probabilities, true_concepts)
+    if label_probabilities is not None:
+        same = labels == true_labels
+        found["label_ece"] = calibration_error(label_probabilities, same if same.dim() == 1 else same.all(1))
+    return found
 
 
 def label_metrics(predicted: Tensor, true: Tensor) -> dict[str, float]:
@@ -95,9 +111,31 @@ def concept_metrics(space: ConceptSpace, predicted: Tensor, true: Tensor) -> dic
     }
 
 
-def without_parts(names: Iterable[str]) -> list[str]:
-    """The names of metrics that every task has, sorted: those of single groups, attributes and entries left out."""
-    return sorted(name for name in names if "/" not in name)
+def concept_calibration(space: ConceptSpace, probabilities: Tensor, true: Tensor) -> dict[str, float]:
+    """The calibration error of concepts with probabilities `[N, k, h]`, of the values that are read; where there are
+    several groups or attributes, that of each too, "concept_ece/speed"."""
+    sure, read = probabilities.max(-1)  # [N, k]
+    right = read == true
+    by_part = {
+        f"concept_ece/{part.name}": calibration_error(part.of(space, sure), part.of(space, right))
+        for part in parts(space)
+        if part.name
+    }
+    return {"concept_ece": calibration_error(sure, right), **by_part}
+
+
+def calibration_error(confidence: Tensor, right: Tensor) -> float:
+    """Expected calibration error: how far, in bins of equal confidence, the share that is right is from the mean
+    confidence; the mean over the bins, weighted by how much is in each."""
+    sure, hit = confidence.flatten().double(), right.flatten().double()
+    bins = (sure * BINS).long().clamp(0, BINS - 1)  # the last one holds 1 too
+    return float((hit - sure).new_zeros(BINS).index_add_(0, bins, hit - sure).abs().sum() / len(sure))
+
+
+def common(names: Iterable[str]) -> list[str]:
+    """The names of metrics that records of every age and task have, sorted: those of single groups, attributes and
+    entries are left out, and calibration errors, which older records lack."""
+    return sorted(name for name in names if "/" not in name and not name.endswith("_ece"))
 
 
 class Mistake(NamedTuple):

@@ -20,9 +20,9 @@ from softpnet import (
     Settings,
     Task,
     TrainingError,
-    learner,
     tasks,
 )
+from softpnet.networks import reader
 
 QUICK = dict(epochs=1, warmup_steps=1, episodes=2, copies=1, batch_size=8)
 
@@ -129,13 +129,13 @@ def test_score_is_the_share_of_right_labels_and_concepts():
 
 
 def test_score_without_true_concepts_says_nothing_about_concepts():
-    assert set(fitted().score(IMAGES, LABELS)) == {"label_accuracy", "label_f1"}
+    assert set(fitted().score(IMAGES, LABELS)) == {"label_accuracy", "label_f1", "label_ece"}
 
 
 def test_prediction_in_parts_gives_what_one_pass_gives(monkeypatch):
     model = fitted()
     whole = model.predict(NOISE)
-    monkeypatch.setattr(learner, "AT_ONCE", 6)  # 3 examples at once, 16 = 5 * 3 + 1
+    monkeypatch.setattr(reader, "AT_ONCE", 6)  # 3 examples at once, 16 = 5 * 3 + 1
     seen = []
     encoders(model)[0].register_forward_pre_hook(lambda module, args: seen.append(len(args[0])))
     parts = model.predict(NOISE)
@@ -440,6 +440,55 @@ def test_a_damaged_model_file_is_refused(copied, kept, list_again):
             list_again(copied)
         with pytest.raises(InputError, match=r"(?s)model\.safetensors.*damaged"):
             Learner.load(copied, task=adding())
+
+
+def test_calibration_is_kept_with_the_model(copied):
+    loaded, again = (Learner.load(copied, task=adding()) for _ in range(2))
+    assert loaded.calibration is not None
+    assert loaded.calibration.temperatures.shape == (1,) and loaded.calibration.temperatures != 1
+    again.calibration = None
+    sure, raw = loaded.predict(NOISE), again.predict(NOISE)
+    assert torch.equal(sure.concepts, raw.concepts)
+    expected = torch.log_softmax(raw.probabilities.log() / loaded.calibration.temperatures, dim=-1).exp()
+    torch.testing.assert_close(sure.probabilities, expected, atol=1e-5, rtol=1e-4)
+
+
+def without_calibration(folder):
+    stored = load_file(folder / "model.safetensors")
+    return {name: value for name, value in stored.items() if not name.startswith("calibration.")}
+
+
+def test_a_model_of_before_calibration_is_read_as_it_was_and_says_so_where_it_is_asked_for(copied, list_again):
+    save_file(without_calibration(copied), copied / "model.safetensors", {"finished": "true"})
+    list_again(copied)
+    old = Learner.load(copied, task=adding())
+    assert torch.equal(old.predict(NOISE).probabilities, old.module.log_p(NOISE).exp())
+    assert "concept_ece" in old.score(IMAGES, LABELS, CONCEPTS)
+    with pytest.raises(InputError, match=r"reject is 0\.05, but .* trained before calibration was kept .* train it"):
+        old.predict(NOISE, reject=0.05)
+
+
+@pytest.mark.parametrize(
+    "temperatures, confidences",
+    [([1.0, 1.0], [0.5]), ([0.0], [0.5]), ([float("nan")], [0.5]), ([1.0], [0.5, 0.6]), ([1.0], [1.5]), ([1.0], [])],
+)
+def test_a_calibration_that_no_training_gives_is_refused(copied, temperatures, confidences, list_again):
+    forged = {"temperatures": torch.tensor(temperatures), "confidences": torch.tensor(confidences)}
+    stored = without_calibration(copied) | {f"calibration.{name}": value for name, value in forged.items()}
+    save_file(stored, copied / "model.safetensors", {"finished": "true"})
+    list_again(copied)
+    with pytest.raises(InputError, match="is damaged: its calibration is not 1 temperatures above 0"):
+        Learner.load(copied, task=adding())
+
+
+def test_what_is_told_of_an_example_does_not_depend_on_the_others():
+    model = fitted()
+    bound = float((1 - model.calibration.confidences).mean()) / 2
+    whole = model.predict(NOISE, reject=bound)
+    assert (whole.concepts == -1).any(), "nothing was uncertain enough for this test"
+    alone = [model.predict(one[None], reject=bound) for one in NOISE]
+    assert torch.equal(torch.cat([one.concepts for one in alone]), whole.concepts)
+    assert torch.equal(torch.cat([one.labels for one in alone]), whole.labels)
 
 
 @pytest.mark.parametrize("missing", ["anchors", "prototypes"])

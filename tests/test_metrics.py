@@ -3,7 +3,14 @@
 import pytest
 import torch
 
-from softpnet.metrics import Part, concept_metrics, label_metrics, most_frequent_mistake
+from softpnet.metrics import (
+    Part,
+    calibration_error,
+    concept_calibration,
+    concept_metrics,
+    label_metrics,
+    most_frequent_mistake,
+)
 from softpnet.task.concepts import ConceptSpace, Group
 
 
@@ -98,3 +105,32 @@ def test_the_value_most_often_taken_for_another_is_found_with_its_share():
     seen[10:12, 0] = 0  # and 2 of 4 fast ones as slow: a larger share, but fewer
     assert most_frequent_mistake(SCENE, Part("speed", 0, 0), seen, true) == ("slow", "fast", 0.3)
     assert most_frequent_mistake(SCENE, Part("look/attribute 0", 1, 0), seen, true) is None
+
+
+def test_the_calibration_error_weighs_each_of_fifteen_bins_by_what_is_in_it():
+    sure = torch.tensor([1.0, 0.97, 0.95, 0.95, 0.62, 0.61])  # bins 14, 14, 14, 14, 9, 9
+    right = torch.tensor([True, True, False, True, False, True])
+    expected = 4 / 6 * abs(3 / 4 - (1 + 0.97 + 0.95 + 0.95) / 4) + 2 / 6 * abs(1 / 2 - (0.62 + 0.61) / 2)
+    assert calibration_error(sure, right) == pytest.approx(expected)
+
+
+def test_errors_in_two_directions_do_not_cancel_unless_they_share_a_bin():
+    right = torch.tensor([True, False])
+    assert calibration_error(torch.tensor([0.5, 0.5]), right) == pytest.approx(0)
+    assert calibration_error(torch.tensor([0.6, 0.4]), right) == pytest.approx(0.4)  # bins 9 and 6 of 0.0667 each
+
+
+def test_every_group_and_attribute_has_its_own_calibration_error():
+    probabilities = torch.zeros(2, 5, 3)
+    probabilities[..., 0] = 1
+    true = torch.zeros(2, 5, dtype=torch.int64)
+    true[0, 0] = 1  # speed
+    true[:, 2] = 1  # attribute 1 of the first slot
+    assert concept_calibration(SCENE, probabilities, true) == pytest.approx(
+        {
+            "concept_ece": 0.3,
+            "concept_ece/speed": 0.5,
+            "concept_ece/look/attribute 0": 0.0,
+            "concept_ece/look/attribute 1": 0.5,
+        }
+    )

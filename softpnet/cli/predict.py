@@ -30,6 +30,9 @@ class Predict:
     """The method's file, if it is one of your own."""
     resize: bool = False
     """Scale image files to the size that the model was trained on."""
+    reject: float | None = None
+    """Abstain ("?") from concepts of which it is not sure: those that are told then have this expected error, such as
+    0.05, at most. The label is told where all of its concepts are."""
     json: bool = False
     """One JSON object per example, with every concept's probabilities."""
 
@@ -47,10 +50,11 @@ class Predict:
             images = Table(self.images[0]).images(columns, model.input_shape, resize=self.resize)
         else:
             images = read_images(self.images, model.task.space.slots, model.input_shape, self.resize)
-        found = model.predict(images)
+        found = model.predict(images, self.reject)
         names = model.task.space.value_names()
         for at, (concepts, label) in enumerate(zip(found.concepts.tolist(), found.labels.tolist(), strict=True)):
-            words = [names[i][value] for i, value in enumerate(concepts)]
+            words = [names[i][value] if value >= 0 else None for i, value in enumerate(concepts)]
+            label = None if None in words else label
             if self.json:
                 sure = [
                     {name: round(float(p), 6) for name, p in zip(names[i], row, strict=False)}
@@ -59,7 +63,8 @@ class Predict:
                 say(json.dumps({"example": at, "label": label, "concepts": words, "probabilities": sure}))
             else:
                 least = float(found.probabilities[at].amax(-1).min())
-                say(f"{at}: label {label}, concepts {' '.join(words)} (least certain concept {least:.3f})")
+                told, of = " ".join(word or "?" for word in words), "?" if label is None else label
+                say(f"{at}: label {of}, concepts {told} (least certain concept {least:.3f})")
         return 0
 
     def _names_table(self) -> bool:

@@ -16,7 +16,7 @@ from softpnet.errors import InputError
 from softpnet.experiments.rows import Row
 from softpnet.experiments.sealed import read_lines, seal, unseal, write_lines
 from softpnet.learner import Learner
-from softpnet.metrics import without_parts
+from softpnet.metrics import common
 from softpnet.storage import digest
 from softpnet.task.settings import Settings
 from softpnet.training.folder import CONFIG, EPOCHS, METRICS, RunFolder
@@ -168,9 +168,10 @@ def _check(record: Record, row: Row, chosen: Mapping[str, Any]) -> None:
 def _check_alike(tests: Mapping[str, Any], others: Mapping[str, Any]) -> None:
     """Raise where a record was not judged on the test sets, and by the metrics, of the others.
 
-    Accuracies of single groups, attributes and entries of labels may be missing: older records have none.
+    Accuracies of single groups, attributes and entries of labels, and calibration errors, may be missing: older
+    records have none.
     """
-    judged, expected = ({test: without_parts(metrics) for test, metrics in each.items()} for each in (tests, others))
+    judged, expected = ({test: common(metrics) for test, metrics in each.items()} for each in (tests, others))
     if not judged or judged != expected:
         raise InputError(f"it holds the test sets and metrics {judged}, the other seeds {expected}")
 

@@ -12,6 +12,9 @@ from torch import Tensor, nn
 from softpnet.networks.finite import not_finite
 from softpnet.task.concepts import ConceptSpace
 
+AT_ONCE = 512
+"""Inference reads about so many inputs per pass."""
+
 
 def module_key(name: str) -> str:
     """torch's containers take no key that is an attribute of theirs, such as "type"; none begins like this."""
@@ -26,9 +29,9 @@ def at_least_single(x: Tensor) -> Tensor:
 class Prediction(NamedTuple):
     """What was read in every example."""
 
-    concepts: Tensor  # [N, k]
-    labels: Tensor  # [N] or [N, m], the rule applied to the concepts
-    probabilities: Tensor  # [N, k, h]
+    concepts: Tensor  # [N, k]; -1 where it abstains
+    labels: Tensor  # [N] or [N, m], the rule applied to the concepts; -1 where it abstains from one of them
+    probabilities: Tensor  # [N, k, h], at the model's temperature
 
 
 class Reader(nn.Module):
@@ -72,3 +75,14 @@ class Reader(nn.Module):
             for (g, anchor), piece in zip(extra.items(), others, strict=True):
                 embedded[g] = piece.unflatten(0, anchor.shape[:2])
         return [slots[g] for g in sorted(slots)], [embedded[g] for g in sorted(embedded)]
+
+
+def in_parts(space: ConceptSpace, inputs: Tensor) -> tuple[Tensor, ...]:
+    """Inputs `[N, n, C, H, W]`, as many at a time as inference reads in one pass."""
+    return inputs.split(max(1, AT_ONCE // space.slots))
+
+
+@torch.no_grad()
+def read(module: Reader, inputs: Tensor) -> Tensor:
+    """log p `[N, k, h]` of inputs `[N, n, C, H, W]`, part by part."""
+    return torch.cat([module.log_p(part) for part in in_parts(module.space, inputs)])

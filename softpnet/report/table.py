@@ -15,7 +15,8 @@ from softpnet.report.summary import Comparison, Summary, compare, differences, o
 CONCEPT, LABEL = "concept_accuracy", "label_accuracy"
 METRICS = {CONCEPT: "concept", "concept_f1": "concept F1", LABEL: "label", "label_f1": "label F1"}
 PRIMITIVES = {"primitive_accuracy": "primitive", "primitive_f1": "primitive F1"}
-"""Metrics that are shown, and their words."""
+CALIBRATION = {"concept_ece": "concept ECE", "label_ece": "label ECE"}
+"""Metrics that are shown, and their words. Calibration errors are no one's where all records are older than they."""
 
 BELOW = "below the ceiling: concept, label"
 
@@ -62,9 +63,17 @@ def result_table(summaries: Sequence[Summary]) -> Text:
         seconds = statistics.fmean(record.seconds_per_epoch for record in summary.records)
         several = len(summary.seeds) > 1
         farthest = _both(summary.farthest(m) if several and m in summary.values else None for m in (CONCEPT, LABEL))
-        line = [summary.row.title, str(len(summary.seeds)), *cells, *more, f"{seconds:.1f}", farthest]
+        line = [
+            summary.row.title,
+            str(len(summary.seeds)),
+            *cells,
+            *more,
+            *_calibration(summary),
+            f"{seconds:.1f}",
+            farthest,
+        ]
         lines.append([*line, _below_ceiling(summary, summaries)])
-    head = ["run", "seeds", *METRICS.values(), "gap", "collapse", "s / epoch"]
+    head = ["run", "seeds", *METRICS.values(), "gap", "collapse", *CALIBRATION.values(), "s / epoch"]
     ends = ["farthest seed from the mean: concept, label", BELOW]
     return Text("Test split, last epoch, percent: mean ± deviation (lowest seed)", [*head, *ends], lines)
 
@@ -102,22 +111,24 @@ def primitive_table(summaries: Sequence[Summary]) -> Text:
 def other_sets_table(summaries: Sequence[Summary]) -> Text:
     """A line per row and further test set."""
     lines = [
-        [summary.row.title, name, _cell(other, CONCEPT), _cell(other, LABEL)]
+        [summary.row.title, name, _cell(other, CONCEPT), _cell(other, LABEL), *_calibration(other)]
         for summary in summaries
         for name, other in other_test_sets(summary).items()
     ]
-    return Text("On further test sets", ["run", "test set", METRICS[CONCEPT], METRICS[LABEL]], lines)
+    head = ["run", "test set", METRICS[CONCEPT], METRICS[LABEL], *CALIBRATION.values()]
+    return Text("On further test sets", head, lines)
 
 
 def seed_table(summaries: Sequence[Summary]) -> Text:
     """A line per record: no seed hides in a mean."""
     lines = []
     for summary in summaries:
-        for at, (seed, record) in enumerate(zip(summary.seeds, summary.records, strict=True)):
-            shown = [f"{summary.values[m][at]:.2f}" if m in summary.values else "" for m in METRICS]
+        for seed, record in zip(summary.seeds, summary.records, strict=True):
+            judged = next(iter(record.tests.values()))
+            shown = [f"{100 * judged[m]:.2f}" if m in judged else "" for m in (*METRICS, *CALIBRATION)]
             seconds = f"{record.seconds_per_epoch:.1f}"
             lines.append([summary.row.title, str(seed), *shown, seconds, _short(record.versions.commit)])
-    return Text("Every seed", ["run", "seed", *METRICS.values(), "s / epoch", "commit"], lines)
+    return Text("Every seed", ["run", "seed", *METRICS.values(), *CALIBRATION.values(), "s / epoch", "commit"], lines)
 
 
 def command_table(summaries: Sequence[Summary]) -> Text:
@@ -192,6 +203,11 @@ def _cell(summary: Summary, metric: str) -> str:
     if len(summary.seeds) == 1:
         return f"{summary.mean(metric):.2f}"
     return f"{_spread(summary.mean(metric), summary.deviation(metric))} ({summary.lowest(metric):.2f})"
+
+
+def _calibration(summary: Summary) -> list[str]:
+    """Mean ± deviation of the errors, whose lowest seed is no warning; blank where not every seed has them."""
+    return [_cell(summary, metric).partition(" (")[0] for metric in CALIBRATION]
 
 
 def _spread(mean: float, deviation: float) -> str:

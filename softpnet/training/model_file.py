@@ -1,4 +1,4 @@
-"""The trained model as a file of a run folder: weights, prototypes and anchors."""
+"""The trained model as a file of a run folder: weights, prototypes, anchors and calibration."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import torch
 from torch import Size, Tensor
 
 from softpnet.errors import InputError
+from softpnet.networks.calibration import Calibration
 from softpnet.networks.finite import not_finite
 from softpnet.networks.reader import Reader
 from softpnet.storage import from_safetensors, to_safetensors
 from softpnet.task.concepts import ConceptSpace
 from softpnet.training.folder import MODEL, RunFolder
 
-WEIGHTS, ANCHORS = "module.", "anchors."
+WEIGHTS, ANCHORS, CALIBRATION = "module.", "anchors.", "calibration."
 """What the names in the file begin with."""
 
 FINISHED = "finished"
@@ -27,12 +28,15 @@ class StoredModel(NamedTuple):
     weights: dict[str, Tensor]
     anchors: list[Tensor]  # per group [P, C, H, W]
     finished: bool  # False where its training was stopped
+    calibration: Calibration | None  # None where it was trained before this was kept
 
 
 def write_model(folder: RunFolder, space: ConceptSpace, model: StoredModel) -> None:
     tensors = {f"{WEIGHTS}{name}": value for name, value in model.weights.items()}
     for group, images in zip(space.groups, model.anchors, strict=True):
         tensors[f"{ANCHORS}{group.name}"] = images
+    if model.calibration is not None:
+        tensors |= {f"{CALIBRATION}{name}": value for name, value in model.calibration._asdict().items()}
     folder.write(MODEL, to_safetensors(tensors, {FINISHED: str(model.finished).lower()}))
 
 
@@ -52,7 +56,25 @@ def read_model(folder: RunFolder, space: ConceptSpace, input_shape: Size) -> Sto
     anchors = [tensors[f"{ANCHORS}{group.name}"] for group in space.groups]
     if not all(torch.isfinite(images).all() for images in anchors):
         raise InputError(f"the model in {folder.path} is damaged: its anchors hold NaN or infinite pixels")
-    return StoredModel(weights, anchors, _finished(notes, folder.path / MODEL))
+    calibration = _calibration(tensors, len(space.groups), folder.path)
+    return StoredModel(weights, anchors, _finished(notes, folder.path / MODEL), calibration)
+
+
+def _calibration(tensors: Mapping[str, Tensor], groups: int, path: Path) -> Calibration | None:
+    """None where nothing of it is there; raises for one that no training gives."""
+    found = [tensors.get(f"{CALIBRATION}{name}") for name in Calibration._fields]
+    if found == [None, None]:
+        return None
+    temperatures, sure = (torch.zeros(0) if part is None else part for part in found)
+    kind = torch.float32
+    sound = temperatures.dtype == sure.dtype == kind and temperatures.shape == (groups,) and sure.dim() == 1
+    sound = sound and len(sure) > 0 and bool((temperatures > 0).all() and temperatures.isfinite().all())
+    if not (sound and bool(((sure >= 0) & (sure <= 1)).all() and (sure.diff() <= 0).all())):
+        raise InputError(
+            f"the model in {path} is damaged: its calibration is not {groups} temperatures above 0 and falling "
+            "confidences between 0 and 1; restore it from a copy, or train again"
+        )
+    return Calibration(temperatures, sure)
 
 
 def holds_finished_model(folder: RunFolder) -> bool:

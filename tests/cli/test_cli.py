@@ -729,6 +729,18 @@ def test_predict_json_gives_every_probability(trained, softpnet_here, home, pngs
         assert one["label"] == sum(map(NAMES.index, one["concepts"]))
 
 
+def test_predict_abstains_where_it_is_not_sure(trained, softpnet_here, home, pngs, monkeypatch):
+    monkeypatch.chdir(home)
+    given = ("predict", "run", "--task", "my_rule.py", *pngs[:2])
+    assert softpnet_here(*given, "--reject", 1) == softpnet_here(*given)  # whatever error is fine
+    code, out, error = softpnet_here(*given, "--reject", 0)
+    assert code == 0 and out.startswith("0: label ?, concepts ? ? (least certain concept 0."), error
+    (found,) = predictions(softpnet_here(*given, "--reject", 0, "--json")[1])
+    assert found["label"] is None and found["concepts"] == [None, None]
+    code, out, error = softpnet_here(*given, "--reject", 1.5)
+    assert code != 0 and "reject is 1.5, expected an expected error of 0 to 1" in error and out == ""
+
+
 def test_predict_reads_an_array(trained, softpnet_here, home, pngs, monkeypatch, tmp_path):
     monkeypatch.chdir(home)
     pixels = numpy.stack([numpy.array(Image.open(path), numpy.float32) / 255 for path in pngs[:2]])

@@ -101,12 +101,33 @@ def test_the_table_has_mean_deviation_minimum_the_paper_and_the_ceiling(filled):
     cells = ["92.00 ± 2.00; 90.00 ± 1.50 (+2.00)", "82.00 ± 3.00; 80.50 ± 2.00 (+1.50)"]
     assert paper.rows == [["Tiny", "2", *cells, "5.00, 13.00"]]
     assert ["Tiny", "128", "94.00"] == table.seed_table(summaries).rows[1][:3]
-    assert table.other_sets_table(summaries).rows[0] == [
+    assert table.without_empty_columns(table.other_sets_table(summaries)).rows[0] == [
         "Tiny",
         "second",
         "25.00 ± 0.00 (25.00)",
         "50.00 ± 0.00 (50.00)",
     ]
+
+
+def test_calibration_errors_are_shown_where_records_have_them_and_older_ones_are_averaged_still(tmp_path):
+    before = {"test": {"concept_accuracy": 0.9, "label_accuracy": 0.8}}
+    after = {"test": before["test"] | {"concept_ece": 0.0125, "label_ece": 0.03, "concept_ece/speed": 0.5}}
+    for row, seed, tests in ((ROW, 0, before), (ROW, 128, after), (OTHER, 0, after), (OTHER, 128, after)):
+        record(tmp_path, row, seed, 0.9, 0.8, tests=tests)
+    summaries = summarise([ROW, OTHER], SEEDS, tmp_path)
+    shown = table.without_empty_columns(table.result_table(summaries))
+    mixed, new = (dict(zip(shown.head, line, strict=True)) for line in shown.rows)
+    assert mixed["concept"] == new["concept"] == "90.00 ± 0.00 (90.00)"
+    assert (mixed["concept ECE"], mixed["label ECE"]) == ("", "")  # a mean over some of the seeds would mislead
+    assert (new["concept ECE"], new["label ECE"]) == ("1.25 ± 0.00", "3.00 ± 0.00")
+    seeds = table.seed_table(summaries)
+    assert [row[seeds.head.index("concept ECE")] for row in seeds.rows] == ["", "1.25", "1.25", "1.25"]
+
+
+def test_records_without_calibration_errors_leave_no_empty_columns(filled):
+    summaries = summarise([ROW], SEEDS, filled)
+    for made in (table.result_table, table.seed_table, table.other_sets_table):
+        assert not any("ECE" in name for name in table.without_empty_columns(made(summaries)).head)
 
 
 def test_the_ceiling_is_that_of_the_same_seeds(filled):
