@@ -193,13 +193,13 @@ class Unrolled(CompiledRule):
                 )
             many, _, value = _with_every_value(states, size, concept)
             node, example = node.repeat_interleave(size), example.repeat_interleave(size)
-            after = machine._stepped(many, concept, value, labels[example])
-            kept = ~any_entry(after < 0)
-            begin = node[kept], value[kept], example[kept]
+            after = machine._stepped(many, concept, value, labels.index_select(0, example))
+            kept = (~any_entry(after < 0)).nonzero().squeeze(1)
+            begin = ((node * size + value) * batch + example)[kept]  # places in the layer
             states, example, node, end = _own_states(after[kept], example[kept])
             following = int(node.max()) + 1 if len(node) else 0
             layer = node.new_full((width + 1, size, batch), following)  # what is rejected goes to the last
-            layer[begin] = end
+            layer.view(-1)[begin] = end
             edges.append(layer)
             width = following
         accepted = torch.zeros(width + 1, batch, dtype=torch.bool, device=labels.device)
@@ -227,9 +227,14 @@ def _with_every_value(states: Tensor, size: int, concept: int) -> tuple[Tensor, 
 def _own_states(states: Tensor, example: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The distinct states of each example, whose they are, their number among the example's, `[S']` each; and the
     number of each given one `[S]`."""
-    kinds, kind = unique_labels(states)
-    pairs, place = (example * max(1, len(kinds)) + kind).unique(return_inverse=True)  # sorted by example
-    states, example = kinds[pairs % max(1, len(kinds))], pairs // max(1, len(kinds))
+    if states.dim() == 1 and len(states) > 0 and int(states.max()) < 2**31:  # such states number themselves
+        count = int(states.max()) + 1
+        pairs, place = (example * count + states).unique(return_inverse=True)  # sorted by example
+        states, example = pairs % count, pairs // count
+    else:
+        kinds, kind = unique_labels(states)
+        pairs, place = (example * max(1, len(kinds)) + kind).unique(return_inverse=True)
+        states, example = kinds[pairs % max(1, len(kinds))], pairs // max(1, len(kinds))
     node = torch.arange(len(pairs), device=pairs.device) - torch.searchsorted(example, example)
     return states, example, node, node[place]
 
