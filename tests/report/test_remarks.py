@@ -21,7 +21,7 @@ class Reads(sp.Learner):
         super().__init__(task)
         self.seen, self.module, self.input_shape = seen, torch.nn.Identity(), torch.Size((1, 1, 1))
 
-    def predict(self, images):
+    def predict(self, inputs, reject=None):
         return sp.Prediction(self.seen, self.task.rule(self.seen), torch.empty(0))
 
 
