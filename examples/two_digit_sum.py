@@ -22,7 +22,7 @@ def pairs(digits, count):
     return sp.Examples(digits.images[: 2 * count].unflatten(0, (-1, 2)), rule(concepts), concepts)
 
 
-def task(train: int = 3000, test: int = 5000) -> sp.Task:
+def task(train: int = 2000, test: int = 5000) -> sp.Task:
     """The task. Its parameters are options: `softpnet train examples/two_digit_sum.py --option train=1000`."""
 
     def data(streams):

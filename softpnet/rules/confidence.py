@@ -29,4 +29,4 @@ def label_probabilities(task: Task, labels: Tensor, probabilities: Tensor) -> Te
     if rule is None:
         return None
     asked = zip(probabilities.log().split(AT_ONCE), labels.split(AT_ONCE), strict=True)
-    return torch.cat([rule.log_prob(*part) for part in asked]).exp()
+    return torch.cat([rule.log_prob(*part) for part in asked]).exp().clamp_max(1)  # rounding may lead beyond

@@ -175,7 +175,7 @@ def test_a_frame_is_the_working_set_of_that_epoch_with_the_weights_of_that_model
     for frame, (state, model) in zip(camera.frames, states, strict=True):
         kept = {tuple(row) for row in state.rows[example].tolist()}
         assert {tuple(row) for row in frame.rows.tolist()} == kept and len(frame.rows) == len(kept)
-        p = model.predict(EXAMPLES.inputs[example][None]).probabilities[0].double()  # [k, h]
+        p = model.module.log_p(EXAMPLES.inputs[example][None])[0].detach().double().exp()  # [k, h]
         each = torch.stack([p[0, a] * p[1, b] for a, b in frame.rows.tolist()]) ** (1 / frame.gamma)
         torch.testing.assert_close(frame.weights.double(), each / each.sum(), rtol=1e-3, atol=1e-6)
         torch.testing.assert_close(frame.scores.double(), each.log() * frame.gamma, rtol=1e-3, atol=1e-4)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import torch
+from torch.nn.functional import one_hot
 
 import softpnet as sp
 from softpnet.report.judge import scores
@@ -22,7 +23,8 @@ class Reads(sp.Learner):
         self.seen, self.module, self.input_shape = seen, torch.nn.Identity(), torch.Size((1, 1, 1))
 
     def predict(self, inputs, reject=None):
-        return sp.Prediction(self.seen, self.task.rule(self.seen), torch.empty(0))
+        sure = one_hot(self.seen, self.task.space.h).float()
+        return sp.Prediction(self.seen, self.task.rule(self.seen), sure)
 
 
 def told(rule, seen, space=SCENE, true=TRUE, concepts=True):
