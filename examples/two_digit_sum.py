@@ -40,7 +40,7 @@ def task(train: int = 2000, test: int = 5000) -> sp.Task:
     )
 
 
-def main(train=3000, test=5000, **settings):
+def main(train=2000, test=5000, **settings):
     made = task(train, test)
     data = made.data(Streams(0))
     model = sp.Learner(made, seed=0, **settings).fit(data.train.inputs, data.train.labels, data.anchors)

@@ -28,7 +28,7 @@ from softpnet.storage import refuse_code
 from softpnet.targets.source import State
 from softpnet.task.data import Anchors
 from softpnet.task.inputs import check_concepts, check_inputs, check_labels
-from softpnet.task.settings import Hardware, checked_seed, resolve
+from softpnet.task.settings import Hardware, Preset, checked_seed, resolve
 from softpnet.task.task import Task, checked_task
 from softpnet.training import environment
 from softpnet.training.allocator import keep_large_blocks
@@ -59,8 +59,8 @@ class Learner:
         encoder: a module from image to vector, a function from the number of channels to one, or a dict of either
             by encoder name; the task's, or else the method's, which is conv4 for most.
         device, precision, threads, processes: where it computes; see `Hardware`.
-        preset: "best", our recipe, or "paper", the settings of the paper; a task's own come before them.
-        settings: any field of `Settings`, in place of the task's value; `targets` may also be a class of your own.
+        preset: "best", our recipe, or "paper", the settings of the paper; a task's own settings replace theirs.
+        settings: any field of `Settings`, in place of the task's and the preset's; `targets` may also be a class.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Learner:
         task: Task,
         *,
         method: str | type[Method] = "softpnet",
-        preset: str = "best",
+        preset: Preset = "best",
         seed: int = 0,
         encoder: Encoder | None = None,
         **settings: Any,

@@ -122,7 +122,7 @@ def test_the_page_lists_every_check_of_a_task_and_the_readme_their_number():
     [
         ("docs/results.md", "all", (), SEEDS),
         ("README.md", "short", ("overview",), SEEDS),
-        ("docs/examples.md", "examples", ("overview", "commands", "left"), SEEDS[:3]),
+        ("docs/examples.md", "examples", ("overview", "groups", "commands", "left"), SEEDS[:3]),
     ],
 )
 def test_a_page_s_tables_are_what_the_records_give(tmp_path, page, rows, only, seeds):

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import tyro
 
-from softpnet.cli.options import GivenSettings, Options, Preset, parse_options
+from softpnet.cli.options import GivenSettings, Options, parse_options
+from softpnet.task.settings import Preset
 from softpnet.terminal import say
 
 
@@ -21,7 +22,7 @@ class Check:
     method: str = "softpnet"
     """How it is to be trained (see `softpnet methods`)."""
     preset: Preset = "best"
-    """Our recipe, or the settings of the paper; a task's own settings come before them."""
+    """Our recipe, or the settings of the paper; a task's own settings replace theirs."""
     option: Options = ()
     """An option of the task, as in `--option support=train`; may be given several times."""
     settings: tyro.conf.OmitArgPrefixes[GivenSettings] = field(default_factory=dict)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import tyro
 
-from softpnet.cli.options import GivenSettings, Options, Preset, Several, flat, parse_options
+from softpnet.cli.options import GivenSettings, Options, Several, flat, parse_options
 from softpnet.cli.reproduce import run_and_show
 from softpnet.cli.table import chosen_seeds
 from softpnet.errors import InputError
+from softpnet.task.settings import Preset
 from softpnet.terminal import say
 
 COMPARED = ("softpnet", "pnet_sl", "softg_k", "abduction_anchored", "supervised")
@@ -30,7 +31,7 @@ class Compare:
     jobs: int = 2
     """Processes side by side, one thread each."""
     preset: Preset = "best"
-    """Our recipe, or the settings of the paper; a task's own settings come before them."""
+    """Our recipe, or the settings of the paper; a task's own settings replace theirs."""
     option: Options = ()
     """An option of the task, as in `--option support=train`; may be given several times."""
     records: Path = Path("comparisons")

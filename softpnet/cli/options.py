@@ -7,17 +7,15 @@ import dataclasses
 import inspect
 import itertools
 import textwrap
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal, TypedDict, TypeVar, get_type_hints
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, TypedDict, TypeVar, get_type_hints
 
 import tyro
 
 from softpnet.errors import InputError
-from softpnet.task.settings import Hardware, Settings
+from softpnet.task.settings import PRESETS, Hardware, Settings
 
 Options = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE"), tyro.conf.UseAppendAction]
-
-Preset = Literal["best", "paper"]
 
 T = TypeVar("T")
 
@@ -42,12 +40,16 @@ def parse_options(given: tuple[str, ...]) -> dict[str, str]:
     return dict(text.split("=", 1) for text in given)
 
 
-def _given(kind: type, unless: str) -> Any:
+def _given(kind: type, unless: str, defaults: Mapping[str, Any]) -> Any:
     """A dict type of the fields of a dataclass: on the command line only those that are given are in it."""
     hints, said = get_type_hints(kind), _docstrings(kind)
     fields = {
         field.name: Annotated[
-            hints[field.name], tyro.conf.arg(help=said[field.name], help_behavior_hint=f"({unless}: {field.default})")
+            hints[field.name],
+            tyro.conf.arg(
+                help=said[field.name],
+                help_behavior_hint=f"({unless}: {defaults.get(field.name, field.default)})",
+            ),
         ]
         for field in dataclasses.fields(kind)
     }
@@ -65,5 +67,5 @@ def _docstrings(kind: type) -> dict[str, str]:
     return found
 
 
-GivenSettings = _given(Settings, "the task's or the preset's own, or")
-GivenHardware = _given(Hardware, "default")
+GivenSettings = _given(Settings, "the task's own, or with preset best", PRESETS["best"])
+GivenHardware = _given(Hardware, "default", {})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from softpnet.experiments.rows import Row
 
 Form = Literal["terminal", "markdown", "latex"]
-Part = Literal["overview", "results", "paper", "primitives", "sets", "pairs", "commands", "seeds", "left"]
+Part = Literal["overview", "results", "paper", "primitives", "groups", "sets", "pairs", "commands", "seeds", "left"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class ResultTable:
     """Print the records: mean, deviation and lowest seed, beside the paper's figures, and methods compared in pairs."""
 
     what: tyro.conf.Positional[tuple[str, ...]] = ()
-    """table1 (methods), table2 (ablations), short (the README's), examples, all, or names of rows; all unless given."""
+    """table1 (methods), table2 (ablations), short (the README's), best, league, examples, search, all, or names of
+    rows; all unless given."""
     seeds: int = 10
     """How many of the ten seeds 0, 128, ..., 1152."""
     first_seed: int = 0

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import tyro
 
-from softpnet.cli.options import GivenHardware, GivenSettings, Options, Preset, parse_options
+from softpnet.cli.options import GivenHardware, GivenSettings, Options, parse_options
+from softpnet.task.settings import Preset
 from softpnet.terminal import say
 
 INTERRUPTED = 130
@@ -24,7 +25,7 @@ class Train:
     method: str = "softpnet"
     """How to train (see `softpnet methods`)."""
     preset: Preset = "best"
-    """Our recipe, or the settings of the paper; a task's own settings come before them."""
+    """Our recipe, or the settings of the paper; a task's own settings replace theirs."""
     option: Options = ()
     """An option of the task, as in `--option support=train`; may be given several times."""
     out: Path | None = None

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from softpnet.task.settings import Preset
+
 SEEDS = tuple(128 * i for i in range(10))
 
 OURS, CEILING = "softpnet", "supervised"
@@ -22,7 +24,7 @@ class Row:
     method: str = OURS
     options: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    preset: str = "best"
+    preset: Preset = "best"
     paper: str = ""
     """The method of this task in paper.toml whose figures stand beside it."""
     folder: str = ""
@@ -47,7 +49,7 @@ class Row:
 
 
 def comparable(one: Row, other: Row) -> bool:
-    """Whether two rows learn and are judged on the same."""
+    """Whether two rows learn from and are judged on the same data."""
     return (one.task, one.league) == (other.task, other.league)
 
 
@@ -172,7 +174,7 @@ EXAMPLES = (
     _example("latin_square", "Latin square, answer-set rule"),
     _example("traffic_scene", "Traffic scene"),
 )
-ROWS = EVENODD + SUDOKU + KAND + BEST + ABLATIONS
+ROWS = BEST + EVENODD + SUDOKU + KAND + ABLATIONS
 SHORT = set(
     """
     evenodd evenodd-softg evenodd-pnet-sl evenodd-abduction evenodd-abduction-anchored

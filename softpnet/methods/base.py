@@ -45,7 +45,7 @@ class Method(ABC):
     """Names of the numbers in `loss`'s info that a progress display shows."""
 
     fixed: ClassVar[dict[str, Any]] = {}
-    """Settings that belong to what the method is, whatever the task's value is; the settings handed in have them."""
+    """Settings that belong to what the method is, whatever the task and the preset say; those handed in have them."""
 
     needs_concepts: ClassVar[bool] = False
     """Whether it trains on the true concepts. No other method ever gets them."""

@@ -27,8 +27,7 @@ class Calibration(NamedTuple):
 
     def tempered(self, space: ConceptSpace, log_p: Tensor) -> Tensor:
         """log p `[B, k, h]` at the temperature of each concept's group: the order of the values stays."""
-        sizes = torch.tensor([group.size for group in space.groups])
-        return torch.log_softmax(log_p / self.temperatures.repeat_interleave(sizes)[:, None].to(log_p), dim=-1)
+        return tempered(space, log_p, self.temperatures)
 
     def threshold(self, reject: float) -> float:
         """The lowest confidence at which the concepts that are at least so sure have, together, the expected error
@@ -39,6 +38,12 @@ class Calibration(NamedTuple):
         last_of_equals = self.confidences.diff() < 0  # [Q - 1]: what is equally sure is told together
         fine = self.confidences[:-1][last_of_equals & (errors[:-1] <= reject)]
         return float(fine[-1]) if len(fine) else torch.inf
+
+
+def tempered(space: ConceptSpace, log_p: Tensor, temperatures: Tensor) -> Tensor:
+    """log p `[B, k, h]` at temperatures `[G]`."""
+    sizes = torch.tensor([group.size for group in space.groups])
+    return torch.log_softmax(log_p / temperatures.repeat_interleave(sizes)[:, None].to(log_p), dim=-1)
 
 
 def decided(task: Task, log_p: Tensor, calibration: Calibration | None, reject: float | None = None) -> Prediction:
@@ -59,7 +64,7 @@ def check_reject(reject: Any, calibration: Calibration | None) -> None:
     if reject is None:
         return
     if not isinstance(reject, (int, float)) or isinstance(reject, bool) or not 0 <= reject <= 1:
-        raise InputError(f"reject is {reject!r:.100}, expected an expected error of 0 to 1, such as 0.05")
+        raise InputError(f"reject is {reject!r:.100}, expected a share from 0 to 1, such as 0.05")
     if calibration is None:
         raise InputError(
             f"reject is {reject!r}, but this model was trained before calibration was kept with models, so how far its "
@@ -70,7 +75,7 @@ def check_reject(reject: Any, calibration: Calibration | None) -> None:
 def fitted(space: ConceptSpace, log_p: Tensor, target: Tensor) -> Calibration:
     """The calibration of what is read as log p `[B, k, h]` towards a target `[B, k, h]`, zero where there is none."""
     temperatures = best_temperatures(space, log_p, target)
-    sure = Calibration(temperatures, temperatures).tempered(space, log_p).exp().amax(-1).flatten()
+    sure = tempered(space, log_p, temperatures).exp().amax(-1).flatten()
     ordered = sure.sort(descending=True).values if len(sure) else torch.zeros(1)
     chosen = torch.linspace(0, len(ordered) - 1, min(KEPT, len(ordered))).round().long()
     return Calibration(temperatures, ordered[chosen].clamp(0, 1).float())

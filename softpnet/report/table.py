@@ -108,6 +108,18 @@ def primitive_table(summaries: Sequence[Summary]) -> Text:
     return Text("By primitive, not by attribute; the paper's (difference)", ["run", *PRIMITIVES.values()], lines)
 
 
+def group_table(summaries: Sequence[Summary]) -> Text:
+    """A line per row and group, or attribute, of which there are several."""
+    parts = f"{CONCEPT}/"
+    lines = [
+        [summary.row.title, name.removeprefix(parts), _cell(summary, name)]
+        for summary in summaries
+        for name in summary.values
+        if name.startswith(parts)
+    ]
+    return Text("By group or attribute", ["run", "group", METRICS[CONCEPT]], lines)
+
+
 def other_sets_table(summaries: Sequence[Summary]) -> Text:
     """A line per row and further test set."""
     lines = [
@@ -157,6 +169,7 @@ TABLES = {
     "results": result_table,
     "paper": paper_table,
     "primitives": primitive_table,
+    "groups": group_table,
     "sets": other_sets_table,
     "pairs": comparison_table,
     "commands": command_table,

@@ -13,6 +13,7 @@ from softpnet.errors import InputError
 
 Target = Literal["soft", "best"]
 Prototypes = Literal["mean", "learned"]
+Preset = Literal["best", "paper"]
 Device = Literal["cpu", "cuda", "mps", "auto"]
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 
@@ -140,7 +141,7 @@ class Settings:
         return dataclasses.replace(self, **changes).check()
 
 
-PRESETS: Mapping[str, Mapping[str, Any]] = {
+PRESETS: Mapping[Preset, Mapping[str, Any]] = {
     "best": dict(
         prototypes="learned",
         scaled=True,
@@ -157,7 +158,7 @@ Giver = Literal["default", "preset", "task", "method", "user"]
 
 
 def resolve(
-    preset: str, task: Mapping[str, Any], method: Mapping[str, Any], user: Mapping[str, Any], name_of_method: str
+    preset: Preset, task: Mapping[str, Any], method: Mapping[str, Any], user: Mapping[str, Any], name_of_method: str
 ) -> tuple[Settings, dict[str, Giver]]:
     """The settings of a run, preset < task < user < method, checked; and who gave each value.
 
@@ -183,11 +184,12 @@ def resolve(
     return Settings().override(**values), givers
 
 
-def checked_preset(preset: Any) -> str:
+def checked_preset(preset: Any) -> Preset:
     """The preset's name, if there is one."""
-    if preset not in PRESETS:
-        raise InputError(f"preset is {preset!r}, expected {' or '.join(map(repr, PRESETS))}")
-    return str(preset)
+    for known in PRESETS:
+        if preset == known:
+            return known
+    raise InputError(f"preset is {preset!r}, expected {' or '.join(map(repr, PRESETS))}")
 
 
 MOST_THREADS, MOST_PROCESSES = 1024, 64

@@ -12,6 +12,7 @@ from softpnet.errors import InputError, TaskError
 from softpnet.task.concepts import ConceptSpace, check_name
 from softpnet.task.data import Data
 from softpnet.task.rows import Rows
+from softpnet.task.settings import PRESETS, Preset, checked_preset
 
 Rule = Callable[[Tensor], Tensor]
 """f_K, vectorised: assignments `[..., k]` -> integer labels `[...]` or label vectors `[..., m]`."""
@@ -82,9 +83,14 @@ class Task:
     def __post_init__(self) -> None:
         check_name("a task", self.name)
 
-    def settings_in(self, preset: str) -> dict[str, Any]:
+    def settings_in(self, preset: Preset) -> dict[str, Any]:
         """Its own settings in a preset, by name."""
-        layers = self.settings, self.presets.get(preset, {})
+        if not isinstance(self.presets, Mapping) or not set(self.presets) <= set(PRESETS):
+            raise TaskError(
+                f"the presets of task {self.name!r} are {self.presets!r}, expected settings by the name of a preset "
+                f"({', '.join(PRESETS)}), {{'paper': {{'epochs': 10}}}}"
+            )
+        layers = self.settings, self.presets.get(checked_preset(preset), {})
         for layer in layers:
             if not isinstance(layer, Mapping):
                 raise TaskError(

@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 from softpnet.networks.calibration import Calibration, fitted
 from softpnet.networks.reader import Reader, read
 from softpnet.networks.views import random_views
-from softpnet.rules.confidence import AT_ONCE, compiled_rule
+from softpnet.rules.confidence import asked, compiled_rule
 from softpnet.task.task import Task
 from softpnet.training.prepare import Given
 from softpnet.training.streams import stream_seed
@@ -35,11 +35,11 @@ def calibrated(task: Task, module: Reader, given: Given, seed: int) -> Calibrati
 def exact_target(task: Task, log_p: Tensor, labels: Tensor) -> Tensor:
     """The soft target `[B, k, h]` of inputs that are read as log p `[B, k, h]`.
 
-    It is zero, so that temperatures stay 1, where the rule is not compiled, and where the task has no augmentation:
-    the same inputs again would only make the model surer of itself.
+    It is zero, so that temperatures stay 1, where the rule is not compiled or too large to be asked, and where the task
+    has no augmentation: the same inputs again would only make the model surer of itself.
     """
     rule = compiled_rule(task)
     if rule is None or task.augment is None or not len(labels):
         return torch.zeros_like(log_p)
-    asked = zip(log_p.split(AT_ONCE), labels.split(AT_ONCE), strict=True)
-    return torch.cat([rule.marginals(*part) for part in asked])
+    found = asked(rule.marginals, log_p, labels)
+    return torch.zeros_like(log_p) if found is None else found

@@ -13,7 +13,7 @@ from softpnet.errors import InputError
 from softpnet.rules.compile import How, compiled_already
 from softpnet.rules.diagram import Diagram
 from softpnet.storage import from_json, to_json
-from softpnet.task.settings import Giver, Hardware, Settings, checked_preset
+from softpnet.task.settings import Giver, Hardware, Preset, Settings
 from softpnet.task.task import Task
 from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.typed import typed
@@ -58,7 +58,7 @@ class Config(Struct, frozen=True, kw_only=True):
     task: str
     origin: Origin | None  # None for a task that was made in Python
     method: str
-    preset: str = "paper"  # there was no other once
+    preset: Preset
     seed: int
     settings: Settings
     given_by: dict[str, Giver]  # of every setting
@@ -95,7 +95,6 @@ def parse_config(data: bytes, path: Path) -> Config:
     found = from_json(data, path)
     try:
         config = typed(found, Config)
-        checked_preset(config.preset)
         config.settings.check()
         config.hardware.check()
         names = [field.name for field in dataclasses.fields(Settings)]

@@ -738,7 +738,7 @@ def test_predict_abstains_where_it_is_not_sure(trained, softpnet_here, home, png
     (found,) = predictions(softpnet_here(*given, "--reject", 0, "--json")[1])
     assert found["label"] is None and found["concepts"] == [None, None]
     code, out, error = softpnet_here(*given, "--reject", 1.5)
-    assert code != 0 and "reject is 1.5, expected an expected error of 0 to 1" in error and out == ""
+    assert code != 0 and "reject is 1.5, expected a share from 0 to 1" in error and out == ""
 
 
 def test_predict_reads_an_array(trained, softpnet_here, home, pngs, monkeypatch, tmp_path):

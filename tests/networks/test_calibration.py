@@ -101,5 +101,5 @@ def test_a_label_is_told_where_all_of_its_concepts_are():
 @pytest.mark.parametrize("reject", [-0.01, 1.01, 5, float("nan"), True, "0.05", [0.05]])
 def test_a_share_that_is_none_is_refused(reject):
     task = Task(ConceptSpace(slots=1, values=2), lambda c: c[..., 0])
-    with pytest.raises(InputError, match=r"reject is .*, expected an expected error of 0 to 1, such as 0\.05"):
+    with pytest.raises(InputError, match=r"reject is .*, expected a share from 0 to 1, such as 0\.05"):
         decided(task, torch.zeros(1, 1, 2), SURE, reject)

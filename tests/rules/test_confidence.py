@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from softpnet import ConceptSpace, Task
+from softpnet import ConceptSpace, Task, TaskError
 from softpnet.rules import confidence
 from softpnet.rules.confidence import label_probabilities
-from softpnet.rules.diagram import NotCompiled
+from softpnet.rules.diagram import CompiledRule, NotCompiled
 
 SPACE = ConceptSpace(slots=3, values=3)
 RULES = {
@@ -32,3 +32,16 @@ def test_a_rule_that_is_not_compiled_has_none(monkeypatch):
     monkeypatch.setattr("softpnet.rules.compile._compiled", refused)
     p = torch.full((1, 3, 3), 1 / 3)
     assert label_probabilities(Task(SPACE, RULES["sum"]), torch.tensor([3]), p) is None
+
+
+def test_a_rule_too_large_to_be_asked_or_wrong_only_for_compiling_has_none(monkeypatch):
+    p, labels = torch.full((1, 3, 3), 1 / 3), torch.tensor([3])
+
+    def refused(*given):
+        raise TaskError("reaches more states than there may be")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CompiledRule, "log_prob", refused)
+        assert label_probabilities(Task(SPACE, RULES["sum"]), labels, p) is None
+    monkeypatch.setattr(confidence, "compilation", refused)
+    assert label_probabilities(Task(SPACE, RULES["sum"]), labels, p) is None

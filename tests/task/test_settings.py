@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import pytest
 
@@ -38,9 +39,16 @@ def test_a_task_may_have_settings_in_one_preset_only():
     assert (best.preset, best.settings.prototypes) == ("best", "learned")
 
 
-def test_a_preset_that_does_not_exist_is_named_with_those_that_do():
-    with pytest.raises(InputError, match="preset is 'fast', expected 'best' or 'paper'"):
-        Learner(TASK, preset="fast")
+@pytest.mark.parametrize("preset", ["fast", ["best"], None])
+def test_a_preset_that_does_not_exist_is_named_with_those_that_do(preset):
+    with pytest.raises(InputError, match=rf"preset is {re.escape(repr(preset))}, expected 'best' or 'paper'"):
+        Learner(TASK, preset=preset)
+
+
+@pytest.mark.parametrize("presets", [{"papr": {"epochs": 3}}, [1]])
+def test_a_task_s_presets_are_settings_by_the_name_of_a_preset(presets):
+    with pytest.raises(TaskError, match=r"presets of task 'task' are .*, expected settings by the name of a preset"):
+        Learner(dataclasses.replace(TASK, presets=presets))
 
 
 @pytest.mark.parametrize("name", tasks.names())

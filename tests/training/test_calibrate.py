@@ -3,10 +3,10 @@
 import torch
 from torch import nn
 
-from softpnet import ConceptSpace, Task
+from softpnet import ConceptSpace, Task, TaskError
 from softpnet.networks.calibration import best_temperatures
 from softpnet.networks.reader import Reader
-from softpnet.rules.diagram import NotCompiled
+from softpnet.rules.diagram import CompiledRule, NotCompiled
 from softpnet.training.calibrate import calibrated
 from softpnet.training.prepare import Given
 
@@ -76,3 +76,11 @@ def test_what_cannot_be_read_teaches_nothing():
     given = examples()
     found = calibrated(task(), Pixels(), given._replace(inputs=given.inputs * torch.nan), seed=0)
     assert found.temperatures.tolist() == [1.0] and found.threshold(0.5) == torch.inf
+
+
+def test_a_rule_too_large_to_be_asked_leaves_probabilities_as_they_are(monkeypatch):
+    def too_large(self, *given):
+        raise TaskError("reaches more states than there may be")
+
+    monkeypatch.setattr(CompiledRule, "marginals", too_large)
+    assert calibrated(task(), Pixels(), examples(), seed=0).temperatures.tolist() == [1.0]
