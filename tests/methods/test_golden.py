@@ -37,14 +37,14 @@ def plain_uniform(tensor, low=0.0, high=1.0, generator=None):
     return tensor.copy_(low + (high - low) * torch.rand(tensor.shape, generator=generator))
 
 
-def numbers(method, task, noise=0.0):
+def numbers(method, task, preset, noise=0.0):
     """Diagnostics of two epochs on a few examples, and the size of all weights after them."""
     task = tasks.load(task, SMALL[task])
     data = task.data(Streams(0))
     inputs, shown = data.train.inputs.round(), data.anchors.inputs.round()
     inputs = inputs + noise * torch.rand(inputs.shape, generator=torch.Generator().manual_seed(0))
     settings = SHORT | AT_ONCE | FEW.get(task.name, {})
-    model = Learner(task, method=method, preset="paper", seed=0, precision="64-true", threads=1, **settings)
+    model = Learner(task, method=method, preset=preset, seed=0, precision="64-true", threads=1, **settings)
     with mock.patch.object(torch.Tensor, "uniform_", plain_uniform):
         model.fit(inputs, data.train.labels, data.anchors._replace(inputs=shown), concepts=data.train.concepts)
     epochs = [{name: value for name, value in epoch.items() if name != "seconds"} for epoch in model.history]
@@ -52,25 +52,30 @@ def numbers(method, task, noise=0.0):
 
 
 def runs():
-    """Every method on one task, and ours on the others: what differs there is the task's."""
-    others = [("softpnet", task) for task in SMALL if task != "kand_logic"]
-    return [*((method, "kand_logic") for method in methods.names()), *others]
+    """Every method on one task, and ours on the others and with our recipe: what differs there is the task's."""
+    others = [("softpnet", task, "paper") for task in SMALL if task != "kand_logic"]
+    ours = [("softpnet", task, "best") for task in SMALL]
+    return [*((method, "kand_logic", "paper") for method in methods.names()), *others, *ours]
 
 
-@pytest.mark.parametrize("method, task", runs())
-def test_training_computes_what_it_did_when_the_records_were_made(method, task):
-    expected = json.loads(GOLDEN.read_text())[f"{method} on {task}"]
-    for now, then in zip(numbers(method, task), expected, strict=True):
+def name(method, task, preset):
+    return f"{method} on {task}" if preset == "paper" else f"{method} on {task}, {preset}"
+
+
+@pytest.mark.parametrize("method, task, preset", runs())
+def test_training_computes_what_it_did_when_the_records_were_made(method, task, preset):
+    expected = json.loads(GOLDEN.read_text())[name(method, task, preset)]
+    for now, then in zip(numbers(method, task, preset), expected, strict=True):
         assert now == pytest.approx(then, rel=RELATIVE)
 
 
-def unturned(method, task):
+def unturned(*run):
     """The numbers of a run in which no coin and no choice is so close that rounding could turn it."""
-    found = numbers(method, task)
-    for now, noisy in zip(found, numbers(method, task, NOISE), strict=True):
-        assert noisy == pytest.approx(now, rel=UNTURNED), f"a coin of {method} on {task} is too close; choose others"
+    found = numbers(*run)
+    for now, noisy in zip(found, numbers(*run, NOISE), strict=True):
+        assert noisy == pytest.approx(now, rel=UNTURNED), f"a coin of {name(*run)} is too close; choose others"
     return found
 
 
 if __name__ == "__main__":
-    GOLDEN.write_text(json.dumps({f"{m} on {t}": unturned(m, t) for m, t in runs()}, indent=2) + "\n")
+    GOLDEN.write_text(json.dumps({name(*run): unturned(*run) for run in runs()}, indent=2) + "\n")
