@@ -13,9 +13,9 @@ quickstart: $(READY)
 test: ruff
 	$(MAKE) --no-print-directory --jobs 2 mypy tests
 
-# neighbours stay in one process, which then makes what they share once
+# neighbours stay in one process, which then makes what they share once; three, since some tests wait for processes
 tests: $(READY)
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal
 
 bench: $(READY)
 	$(BIN)/python -m bench

@@ -72,7 +72,7 @@ def test_training_computes_what_it_did_when_the_records_were_made(method, task, 
 def unturned(*run):
     """The numbers of a run in which no coin and no choice is so close that rounding could turn it."""
     found = numbers(*run)
-    for now, noisy in zip(found, numbers(*run, NOISE), strict=True):
+    for now, noisy in zip(found, numbers(*run, noise=NOISE), strict=True):
         assert noisy == pytest.approx(now, rel=UNTURNED), f"a coin of {name(*run)} is too close; choose others"
     return found
 
