@@ -163,10 +163,6 @@ EXAMPLES = (
     _example("addition-15", "Addition, 15 digits", "addition", digits="15"),
     _example("addition-100", "Addition, 100 digits", "addition", {"epochs": 2}, digits="100"),
     _example("non_decreasing", "Non-decreasing sequence of six digits"),
-    *_paper(
-        _example("non_decreasing-exact", "The same, paper, exact targets", "non_decreasing", {"targets": "exact"}),
-        _example("non_decreasing-cache", "The same, paper, cache", "non_decreasing", {"targets": "cache"}),
-    ),
     _example("product", "Product of two digits"),
     _example("parity_xor", "XOR of two parities"),
     _example("formula", "Handwritten formula"),
