@@ -69,11 +69,12 @@ def test_training_computes_what_it_did_when_the_records_were_made(method, task, 
         assert now == pytest.approx(then, rel=RELATIVE)
 
 
-def unturned(*run):
+def unturned(method, task, preset):
     """The numbers of a run in which no coin and no choice is so close that rounding could turn it."""
-    found = numbers(*run)
-    for now, noisy in zip(found, numbers(*run, noise=NOISE), strict=True):
-        assert noisy == pytest.approx(now, rel=UNTURNED), f"a coin of {name(*run)} is too close; choose others"
+    found = numbers(method, task, preset)
+    for now, noisy in zip(found, numbers(method, task, preset, NOISE), strict=True):
+        said = f"a coin of {name(method, task, preset)} is too close; choose others"
+        assert noisy == pytest.approx(now, rel=UNTURNED), said
     return found
 
 
