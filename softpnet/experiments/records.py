@@ -69,6 +69,7 @@ def write_record(row: Row, seed: int, run: Path, records: Path) -> None:
         "command": row.command_line(seed),
         "configuration": configuration(config),
         **config,
+        "origin": config["origin"] | {"task": row.task},  # as the command names it, not where this machine has it
         **metrics,
         "curve": [json.loads(line) for line in folder.read(EPOCHS).splitlines()],
     }

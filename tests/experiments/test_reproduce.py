@@ -24,7 +24,7 @@ from softpnet.errors import InputError, TrainingError
 from softpnet.experiments import paper, records, reproduce
 from softpnet.experiments.paper import Stated
 from softpnet.experiments.reproduce import UNFINISHED, Processes, run_missing
-from softpnet.experiments.rows import ROWS, SEEDS, Row
+from softpnet.experiments.rows import ROWS, SEEDS, TABLES, Row
 from softpnet.experiments.rows import SHORT as SHORT_ROWS
 from softpnet.experiments.sealed import seal, unseal
 from softpnet.report import table
@@ -523,6 +523,12 @@ def test_committed_records_fit_the_rows_they_are_shown_in():
         for found in records.read_records(row, SEEDS, folder):
             assert found.command == row.command_line(found.seed)
             assert not found.versions.commit.endswith("+"), "measured on code that was not committed"
+
+
+def test_a_record_names_its_task_as_the_command_does_on_any_machine():
+    folder = Path(__file__).parents[2] / "results"
+    for row in [row for rows in TABLES.values() for row in rows]:
+        assert {found.origin["task"] for found in records.read_records(row, SEEDS, folder)} <= {row.task}
 
 
 def test_a_setting_that_is_switched_off_is_so_in_the_command_too():
