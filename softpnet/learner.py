@@ -40,7 +40,7 @@ from softpnet.training.identity import check_same_rule, rule_fingerprint
 from softpnet.training.loop import Progress, Training
 from softpnet.training.model_file import StoredModel, put_weights, read_model, write_model
 from softpnet.training.prepare import Given, accept, build
-from softpnet.training.processes import launched
+from softpnet.training.processes import launched, with_precision
 from softpnet.training.run import Run, check_callbacks
 from softpnet.training.streams import Streams, borrowed_global_generator
 from softpnet.training.threads import limited_threads
@@ -73,8 +73,7 @@ class Learner:
         encoder: Encoder | None = None,
         **settings: Any,
     ) -> None:
-        known = {field.name for field in dataclasses.fields(Hardware)}
-        self.hardware = Hardware(**{name: settings.pop(name) for name in list(settings) if name in known}).check()
+        self.hardware = with_precision(Hardware.out_of(settings))
         self.task = checked_task(task, "Learner")
         self.seed, self.encoder = checked_seed(seed), encoder
         self.method_class, self.method = methods.find(method), name_of(method)

@@ -646,6 +646,26 @@ def test_every_precision_of_the_cpu_trains_to_a_usable_model(precision):
     assert model.prototypes()[0].dtype == torch.float32
 
 
+@pytest.mark.parametrize(
+    "abilities, precision",
+    [
+        ({}, "32-true"),
+        ({"avx512_f": True}, "32-true"),
+        ({"avx512_bf16": True}, "bf16-mixed"),
+        ({"amx_bf16": True}, "bf16-mixed"),
+    ],
+)
+def test_automatic_precision_is_bfloat16_where_the_processor_multiplies_it(abilities, precision, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: abilities)
+    model = Learner(Task(ConceptSpace(slots=2, values=2), lambda c: c.sum(-1)), precision="auto")
+    assert model.config().hardware.precision == precision  # what a run stores is what it computes in
+
+
+def test_a_precision_that_a_device_lacks_is_named_with_the_one_to_take():
+    with pytest.raises(InputError, match="precision '16-mixed' cannot run on cpu; use 'bf16-mixed' or 'auto'"):
+        fitted(precision="16-mixed")
+
+
 @pytest.mark.parametrize("precision, dtype", [("32-true", torch.float32), ("64-true", torch.float64)])
 @pytest.mark.parametrize("method", ["softpnet", "softpnet_no_anchor"])
 def test_views_log_p_and_losses_are_in_the_run_s_precision(precision, dtype, method, generator, monkeypatch):

@@ -15,7 +15,7 @@ Target = Literal["soft", "best"]
 Prototypes = Literal["mean", "learned"]
 Preset = Literal["best", "paper"]
 Device = Literal["cpu", "cuda", "mps", "auto"]
-Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
+Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true", "auto"]
 
 MOST = 2**31 - 1
 """No count is larger: what is counted would never end, or fill any machine."""
@@ -203,11 +203,17 @@ class Hardware:
     device: Device = "cpu"
     """Accelerator."""
     precision: Precision = "32-true"
-    """Fabric's precision."""
+    """Fabric's precision; auto: bf16-mixed where the device multiplies bfloat16 natively, 32-true elsewhere."""
     threads: int | None = None
     """Threads per process; the default leaves torch's own choice."""
     processes: int = 1
     """Processes that train together, each on its own share of the examples."""
+
+    @classmethod
+    def out_of(cls, given: dict[str, Any]) -> Hardware:
+        """What is given of it, checked; taken out of the dictionary."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        return cls(**{name: given.pop(name) for name in known if name in given}).check()
 
     def check(self) -> Hardware:
         """Raise for a value that cannot be; itself otherwise."""

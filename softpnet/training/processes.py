@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,24 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 DOUBLE: Precision = "64-true"
+
+NATIVE = "avx512_bf16", "amx_bf16"
+"""Instructions of a processor that multiplies bfloat16 faster than single precision."""
+
+LACKING: dict[tuple[str, Precision], Precision] = {("cpu", "16-mixed"): "bf16-mixed", ("mps", DOUBLE): "32-true"}
+"""Precisions that a device has not, and what to take there."""
+
+
+def with_precision(hardware: Hardware) -> Hardware:
+    """The hardware with "auto" replaced by the precision that is fastest there."""
+    if hardware.precision != "auto":
+        return hardware
+    if hardware.device == "cpu" or not torch.accelerator.is_available():
+        abilities = torch.cpu.get_capabilities()
+        native = any(abilities.get(name, False) for name in NATIVE)
+    else:
+        native = torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+    return dataclasses.replace(hardware, precision="bf16-mixed" if native else "32-true")
 
 
 def launched(hardware: Hardware, idle_parts: bool = False) -> Fabric:
@@ -44,6 +63,11 @@ def launched(hardware: Hardware, idle_parts: bool = False) -> Fabric:
         )
     except Exception as error:
         raise InputError(f"device {hardware.device!r} is not available here: {error}; use cpu or auto") from error
+    instead = LACKING.get((fabric.device.type, hardware.precision))
+    if instead is not None:
+        raise InputError(
+            f"precision {hardware.precision!r} cannot run on {fabric.device.type}; use {instead!r} or 'auto'"
+        )
     fabric.launch()
     return fabric
 
