@@ -51,6 +51,7 @@ def launched(hardware: Hardware, idle_parts: bool = False) -> Fabric:
         def convert_output(self, data: Any) -> Any:
             return data
 
+    assert hardware.precision != "auto", "with_precision has replaced it"
     double = hardware.precision == DOUBLE
     shared = "ddp_find_unused_parameters_true" if idle_parts else "ddp"
     try:
