@@ -14,12 +14,12 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from bench import encoder, growth, memory, options, peers, rules, state, step, tables, timing, versus_plain
+from bench import curves, encoder, growth, learning, memory, options, rules, state, step, tables, timing, versus_plain
 from softpnet.report.pages import write_into
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.environment import versions
 
-Part = Literal["encoder", "step", "plain", "memory", "state", "rules", "growth", "options", "peers"]
+Part = Literal["encoder", "step", "plain", "memory", "state", "rules", "growth", "options", "learning"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Bench:
             "rules": rules.measure,
             "growth": lambda: growth.measure() + rules.growth(),
             "options": options.measure,
-            "peers": peers.measure,
+            "learning": learning.measure,
         }
         result: dict = {"versions": versions(), "cores": cores, "load": {}, "parts": {}}
         for part in self.parts or get_args(Part):
@@ -65,6 +65,8 @@ class Bench:
         print(f"written to {self.out}")
         if self.into is not None:
             write_into(self.into, tables.markdown(result))
+            if "learning" in result["parts"]:
+                curves.draw(self.into.parent / "figures" / "learning.png", result["parts"]["learning"])
 
 
 if __name__ == "__main__":

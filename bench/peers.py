@@ -1,89 +1,23 @@
-"""Versus peers: MNIST-EvenOdd by other libraries, with the same images, encoder, optimiser, allocator and one thread.
+"""Other libraries on MNIST-EvenOdd, with the same images, encoder, optimiser, allocator and one thread.
 
     pip install --no-deps ablkit==1.0.0 zoopt==0.4.2 termcolor==3.3.0 LTNtorch==1.0.2 deepproblog==2.1.0 \\
         problog==2.3.0 PySDD==1.0.6
-    python -m bench.peers NAME --train 1600 --epochs 2 --seconds 12
 
 (Dependencies would bring torchvision, which nothing here needs, and pyswip, which breaks DeepProbLog where SWI-Prolog
-is missing.) Contenders are judged on the 960 test pairs, untimed, after the same epochs and after the same seconds as
-softpnet. EvenOdd's sums leave 35 wrong readings of the digits, so a peer that never sees the anchors cannot know the
-right one; "anchors first" peers train on them before the first epoch, with the steps and copies of softpnet's
+is missing.) EvenOdd's sums leave 35 wrong readings of the digits, so a peer that never sees the anchors cannot know the
+right one; "anchors first" peers train on them before the first epoch, with the steps and copies of the paper's
 warm-up. Peers follow their own addition examples, except where something else did better: see their docstrings.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
-import json
 import os
-import re
-import subprocess
-import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-SCORES = ("concept_accuracy", "label_accuracy")
-TIMES = ("epochs", "seconds_per_epoch", "seconds")
-KEYS = ("name", "error", *TIMES, *SCORES, *(f"{score}_same_time" for score in SCORES))
-GRACE = 60.0  # seconds that a process may take beyond its limit of training: imports, data, judging
-PROGRAM = [sys.executable, "-m", "bench.peers"]
-
-
-class Finished(Exception):
-    """Nothing is left to measure; ends a peer's own training loop from inside."""
-
-
-class Race:
-    """Data, clock and row of one contender. The clock stands while the contender is judged."""
-
-    judge: Callable[[], dict[str, float]]
-
-    def __init__(
-        self, name: str, /, train: int = 1600, epochs: int = 2, seconds: float = 0, seed: int = 0, limit: float = 60
-    ) -> None:
-        if name not in CONTENDERS:
-            raise ValueError(f"unknown contender {name!r}; the contenders are: {'; '.join(CONTENDERS)}")
-        self.train, self.epochs, self.seconds, self.seed, self.limit = train, epochs, seconds, seed, limit
-        self.row: dict[str, Any] = dict.fromkeys(KEYS) | {"name": name}
-        self.seen, self.used, self.before_epochs, self.since = 0, 0.0, 0.0, 0.0
-
-    @functools.cached_property
-    def given(self) -> tuple[Any, Any]:
-        """The task and its data."""
-        from softpnet import tasks
-        from softpnet.training.streams import Streams
-
-        task = tasks.load("mnist_evenodd", {"train": self.train})
-        assert task.data is not None
-        return task, task.data(Streams(self.seed))
-
-    def saw(self, examples: int) -> None:
-        """Called after every update. Judges when it is time to, and raises Finished when all is measured."""
-        self.used += time.perf_counter() - self.since
-        self.seen += examples
-        if self.row["concept_accuracy_same_time"] is None and 0 < self.seconds <= self.used:
-            self.record("_same_time")
-        done = self.seen >= self.epochs * self.train
-        if self.row["concept_accuracy"] is None and (done or self.used >= self.limit):
-            self.row["error"] = None if done else f"cut off and judged at {self.limit:.0f} s"
-            self.record()
-        if self.row["concept_accuracy"] is not None and self.used >= min(self.seconds, self.limit):
-            raise Finished
-        self.since = time.perf_counter()
-
-    def record(self, suffix: str = "") -> None:
-        """Judge, and print the row so far: it is what is left of a process that is cut off later."""
-        scores = self.judge()
-        self.row |= {f"{score}{suffix}": round(scores[score], 4) for score in SCORES}
-        if not suffix:
-            epochs = self.seen / self.train
-            times = (epochs, (self.used - self.before_epochs) / epochs, self.used)
-            self.row |= {key: round(value, 2) for key, value in zip(TIMES, times, strict=True)}
-        print(json.dumps(self.row), file=sys.__stdout__, flush=True)
+from bench.race import Race
 
 
 def network(race: Race, anchors: bool) -> tuple[Any, Any]:
@@ -92,6 +26,7 @@ def network(race: Race, anchors: bool) -> tuple[Any, Any]:
 
     from softpnet.networks.encoders import conv4
     from softpnet.networks.views import random_views
+    from softpnet.task.data import Anchors
     from softpnet.task.settings import Settings
 
     torch.manual_seed(race.seed)
@@ -102,15 +37,15 @@ def network(race: Race, anchors: bool) -> tuple[Any, Any]:
     test, originals, copies = data.tests["test"], data.anchors, settings.copies
 
     @torch.inference_mode()
-    def judge() -> dict[str, float]:
+    def read() -> torch.Tensor:
         net.eval()
         found = torch.cat([net(part.flatten(0, 1)).argmax(-1) for part in test.inputs.split(256)]).view(-1, 2)
         net.train()
-        right = (found == test.concepts, task.rule(found) == test.labels)
-        return {score: hits.float().mean().item() for score, hits in zip(SCORES, right, strict=True)}
+        return found
 
-    race.judge, race.since = judge, time.perf_counter()
+    race.begin(read)
     generator = torch.Generator().manual_seed(race.seed)
+    assert isinstance(originals, Anchors)
     truth = originals.concepts.repeat(copies + 1)
     for _ in range(settings.warmup_steps if anchors else 0):
         views = random_views(task, originals.inputs.repeat(copies, 1, 1, 1), generator)
@@ -118,24 +53,7 @@ def network(race: Race, anchors: bool) -> tuple[Any, Any]:
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-    race.before_epochs = time.perf_counter() - race.since
     return net, optimiser
-
-
-def softpnet(race: Race) -> None:
-    import lightning_fabric  # noqa: F401  so that its import is not timed
-
-    from softpnet import Learner
-
-    task, data = race.given
-    model = Learner(task, epochs=race.epochs, seed=race.seed, threads=1)
-    race.judge, race.since = lambda: model.score(*data.tests["test"]), time.perf_counter()
-    model.fit(data.train.inputs, data.train.labels, data.anchors)
-    race.used = time.perf_counter() - race.since
-    race.before_epochs = race.used - sum(epoch["seconds"] for epoch in model.history)
-    race.seen = race.epochs * race.train
-    race.record("_same_time")
-    race.record()
 
 
 def ablkit(race: Race, anchors: bool) -> None:
@@ -186,7 +104,7 @@ def ltntorch(race: Race, anchors: bool) -> None:
     read = ltn.Function(func=lambda images: net(images).softmax(-1))
     for epoch in itertools.count():
         p = (1, 2, 4, 6)[min(epoch // 4, 3)]
-        for ids in torch.randperm(race.train).split(32):
+        for ids in torch.randperm(len(examples.labels)).split(32):
             x, y = (ltn.Variable(name, examples.inputs[ids, i]) for i, name in enumerate("xy"))
             x, y, n = ltn.diag(x, y, ltn.Variable("n", examples.labels[ids, None]))
             right = {"cond_vars": [d1, d2, n], "cond_fn": lambda a, b, n: a.value + b.value == n.value}
@@ -214,7 +132,7 @@ def deepproblog(race: Race, anchors: bool) -> None:
 
     class Additions(Dataset):
         def __len__(self) -> int:
-            return race.train
+            return len(examples.labels)
 
         def to_query(self, i: int) -> Query:
             places = [Term("a"), Term("b")]  # so that one circuit serves all queries of a sum
@@ -236,67 +154,10 @@ def deepproblog(race: Race, anchors: bool) -> None:
     training.train(loader, 10**6, verbose=0)
 
 
-CONTENDERS: dict[str, Callable[[Race], None]] = {
-    "softpnet": softpnet,
+PEERS: dict[str, Callable[[Race], None]] = {
     "ABLkit A3BL": functools.partial(ablkit, anchors=False),
     "ABLkit A3BL, anchors first": functools.partial(ablkit, anchors=True),
     "LTNtorch": functools.partial(ltntorch, anchors=False),
     "LTNtorch, anchors first": functools.partial(ltntorch, anchors=True),
     "DeepProbLog, anchors first": functools.partial(deepproblog, anchors=True),
 }
-
-
-def contend(race: Race) -> dict[str, Any]:
-    """Run one contender here; its error becomes part of its row."""
-    try:
-        with contextlib.suppress(Finished), contextlib.redirect_stdout(sys.stderr):
-            CONTENDERS[race.row["name"]](race)
-    except Exception as error:
-        race.row["error"] = f"{type(error).__name__}: {_brief(str(error).partition(os.linesep)[0])}"
-    return race.row
-
-
-def run(name: str, limit: float, **options: object) -> dict[str, Any]:
-    """One contender in a process of its own, which is ended where it does not end by itself."""
-    command = [*PROGRAM, name, f"--limit={limit}", *(f"--{option}={value}" for option, value in options.items())]
-    ask: dict[str, Any] = {"cwd": Path(__file__).parents[1], "env": os.environ | {"OMP_NUM_THREADS": "1"}}
-    row: dict[str, Any] = dict.fromkeys(KEYS) | {"name": name}
-    try:
-        done = subprocess.run(command, **ask, capture_output=True, timeout=limit + GRACE)
-        out, code = done.stdout, done.returncode
-        error = f"exit code {code}: {_brief(done.stderr.decode())}" if code else None
-    except subprocess.TimeoutExpired as late:
-        out, error = late.stdout or b"", f"cut off at {limit + GRACE:.0f} s, without an end of its own"
-    for line in filter(re.compile(r"{.*}$").match, out.decode().splitlines()):
-        row |= json.loads(line)
-    return row | {"error": row["error"] or error}
-
-
-def _brief(message: str) -> str:
-    """The last line, without folders."""
-    return re.sub(r"(/[\w.+-]+)+/", "", message.strip().rpartition("\n")[2])
-
-
-def measure(train: int = 1600, epochs: int = 2, seed: int = 0, limit: float = 45.0) -> list[dict]:
-    """One row per contender, softpnet first; the others are also judged after the seconds that it took."""
-    ours, *others = CONTENDERS
-    options = {"train": train, "epochs": epochs, "seed": seed}
-    first = run(ours, limit, **options)
-    seconds = first["seconds"] or 0.0
-    return [first] + [run(name, max(limit, seconds), **options, seconds=seconds) for name in others]
-
-
-def main() -> None:
-    import torch
-    import tyro
-
-    from softpnet.training.allocator import keep_large_blocks
-
-    race = tyro.cli(Race, description="One contender on MNIST-EvenOdd; the last line printed is its row.")
-    torch.set_num_threads(1)
-    keep_large_blocks()
-    print(json.dumps(contend(race)))
-
-
-if __name__ == "__main__":
-    main()

@@ -13,7 +13,7 @@ class Text(NamedTuple):
 
 def tables(result: dict) -> list[Text]:
     parts = result["parts"]
-    makers = {"growth": _growth, "options": _options, "peers": _peers}
+    makers = {"growth": _growth, "options": _options, "learning": _learning}
     ratios = [row for part in ("encoder", "step", "plain", "memory", "state", "rules") for row in parts.get(part, [])]
     found = [_ratios(ratios)] if ratios else []
     return found + [make(parts[part]) for part, make in makers.items() if part in parts]
@@ -68,14 +68,14 @@ def _options(rows: list[dict]) -> Text:
     return Text("Encoder step over the chosen one, one thread", ["option", *names], lines)
 
 
-def _peers(rows: list[dict]) -> Text:
-    def pair(row: dict, suffix: str) -> str:
-        values = [row.get(f"{what}_accuracy{suffix}") for what in ("concept", "label")]
-        return " ".join("-" if value is None else f"{100 * value:.1f}" for value in values)
+def _learning(rows: list[dict]) -> Text:
+    def cell(seconds: float | None) -> str:
+        return "-" if seconds is None else f"{seconds:.1f}"
 
+    shares = list(rows[0]["seconds_to"])
     lines = []
     for row in rows:
-        each = "-" if row.get("seconds_per_epoch") is None else f"{row['seconds_per_epoch']:.1f}"
-        lines.append([row["name"], each, pair(row, ""), pair(row, "_same_time"), row.get("error") or ""])
-    head = ["contender", "s / epoch", "concept, label: same epochs", "same seconds", "note"]
-    return Text("EvenOdd with 1,600 pairs, two epochs", head, lines)
+        times = [cell(row["seconds_to"][share]) for share in shares]
+        lines.append([row["contest"], f"{100 * row['ceiling']:.2f}", row["name"], *times, row["error"] or ""])
+    head = ["task", "ceiling", "contender", *(f"s to {share}" for share in shares), "note"]
+    return Text("Seconds of training to a share of the supervised concept accuracy", head, lines)
