@@ -10,6 +10,7 @@ Shapes are written in these letters:
     K     candidates in a working set; M  rows of the cache, or rows drawn from it;  T  rows that k-best filters
     m     entries of a label vector;   L  labels
     W     nodes of a layer of a compiled rule;  S  states of a machine
+    G     groups;                      Q  readings that calibration keeps
 """
 
 from __future__ import annotations

@@ -11,14 +11,15 @@ from softpnet.experiments.rows import Row
 
 TASKS: dict[str, tuple[str, str, dict[str, str]]] = {
     "xor": ("XOR of parities", "examples/parity_xor.py", {}),
+    "order": ("Non-decreasing", "examples/non_decreasing.py", {}),
     "pairs": ("1,600 pairs", "mnist_evenodd", {"train": "1600"}),
-    "boards": ("Sudoku", "visual_sudoku", {}),
-    "signs": ("Traffic signs", "examples/traffic_signs.py", {}),
 }
-"""Where methods differ: a rule too weak to tell digits apart, few examples, one label for 16 digits, photographs."""
+"""Where methods differ: two rules that let values run together, and few examples."""
 
 CHANGES: dict[str, dict[str, Any]] = {
     "recipe": {},
+    "scores not balanced": {"balance": 0.0},
+    "scores half balanced": {"balance": 0.5},
     "prototypes are the anchors' means": {"prototypes": "mean"},
     "distances not scaled": {"scaled": False},
     "inputs not augmented": {"augment_inputs": False},
@@ -29,6 +30,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "learning rate stays": {"decay_to_zero": False},
     "temperature falls by 5 % an epoch": {"gamma_decay": 0.95},
     "best assignment as target": {"target": "best"},
+    "each concept's own attention": {"targets": "softpnet/experiments/concept_attention.py"},
     "rule's weight rises over 3 epochs": {"rule_ramp": 3},
     "weight decay 1e-4": {"weight_decay": 1e-4},
 }

@@ -111,7 +111,9 @@ class Method(ABC):
             "the task has no augmentation: views are the inputs themselves": (
                 still and (settings.views or settings.augment_inputs)
             ),
-            "the task has no augmentation: all copies of an anchor are alike": still and "loss_proto" in self.columns,
+            "the task has no augmentation: all copies of an anchor are alike": (
+                still and type(self).warm_up is not Method.warm_up
+            ),
         }
         return [said for said, true in idle.items() if true] + (source.remarks() if source is not None else [])
 

@@ -25,6 +25,8 @@ SHARPEST = 1e-3
 
 def affine(background: float = 0.0) -> Augment:
     """Rotation, translation, scale and shear; pixels from outside the image take the background value."""
+    if isinstance(background, bool) or not isinstance(background, (int, float)) or not math.isfinite(background):
+        raise InputError(f"background of an affine augmentation is {background!r}, expected a pixel's value, such as 0")
 
     def views(images: Tensor, generator: Generator) -> Tensor:
         flat = images.flatten(0, -4)  # [M, C, H, W]

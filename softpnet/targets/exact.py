@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import torch
 from torch import Generator, Tensor
 
 from softpnet.errors import TaskError
 from softpnet.rules.compile import check_known, compilation
 from softpnet.rules.diagram import CompiledRule
 from softpnet.targets.source import Info, Query, State, TargetSource
+from softpnet.task.concepts import ConceptSpace
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 
+ASKED = 1000
+"""Labels from which it is estimated how often each value occurs."""
+FASTEST, ENOUGH = 0.1, 64
+"""How often values are read is a running mean: of ten steps, or of so many readings per value if those are more."""
+UNREAD = 0.01
+"""A value that is never read counts as read this often, times its even share."""
+
+
+@dataclass
+class Usage(State):
+    """How often every value was read of late, each concept's together with those of its kind."""
+
+    usage: Tensor  # [k, h]
+
+    def check(self) -> None:
+        if not ((self.usage >= 0) & (self.usage <= 1 + 1e-6)).all():
+            raise ValueError("its shares of values are outside what they can be")
+
 
 class Source(TargetSource):
-    """The tempered marginal over all of S(y); nothing is drawn, and nothing is remembered."""
+    """The tempered marginal over all of S(y).
+
+    A rule may leave it open which of two values an image shows, and a network then likes to call them all one. With
+    `balance`, a value that is read less often than the labels let expect gains in every score, and a value that is
+    read more often loses: p(v) counts times expected(v) / read(v).
+    """
 
     rule: CompiledRule
+    expected: Tensor  # [k, h], how often values occur where all assignments of S(y) are equally likely
 
     def __init__(self, task: Task, settings: Settings, generator: Generator) -> None:
         super().__init__(task, settings, generator)
@@ -26,13 +54,42 @@ class Source(TargetSource):
                 "targets='auto' takes what there is"
             )
         self.rule = found.rule
+        self.sizes = torch.tensor(task.space.sizes, dtype=torch.float64)[:, None]  # [k, 1]
+        kinds = torch.tensor(concept_kinds(task.space))
+        self.alike = (kinds[:, None] == kinds).double()  # [k, k], concepts that are read from one prototype table
 
     def start(self, labels: Tensor) -> State:
         check_known(self.task, labels)
-        return State()
+        if not self.settings.balance:
+            return State()
+        asked = labels[:: max(1, len(labels) // ASKED)].cpu()
+        possible = torch.arange(self.task.space.h) < self.sizes  # [k, h]
+        even = torch.where(possible, -self.sizes.log(), -torch.inf).expand(len(asked), -1, -1)
+        self.expected = self._pooled(self.rule.marginals(even, asked, 1.0))
+        return Usage(self.expected.clone())
 
     def target(self, state: State, query: Query, generator: Generator) -> tuple[Tensor, Info]:
+        if isinstance(state, Usage):
+            readings = len(query.log_p) * self.alike.sum(1, keepdim=True)
+            pace = (readings / (ENOUGH * self.sizes)).clamp_max(FASTEST)  # [k, 1]
+            state.usage.lerp_(self._pooled(query.log_p.exp()), pace)
+            unread = UNREAD / self.sizes
+            gain = ((self.expected + unread) / (state.usage + unread)).log().to(query.log_p)
+            query = query._replace(log_p=query.log_p + self.settings.balance * gain)
         return self.rule.marginals(query.log_p, query.labels, self.settings.target_gamma(query.gamma)), {}
 
     def notes(self) -> list[str]:
         return [f"targets: exact; the rule is {compilation(self.task)}"]
+
+    def _pooled(self, shares: Tensor) -> Tensor:
+        """Shares of the values in every example `[B, k, h]`, on average over the concepts of a kind, `[k, h]`."""
+        return (self.alike / self.alike.sum(1, keepdim=True)) @ shares.double().mean(0)
+
+
+def concept_kinds(space: ConceptSpace) -> list[int]:
+    """A number for every concept `[k]`: the same where they are the same attribute of the same group."""
+    kinds: list[int] = []
+    for group in space.groups:
+        first = 1 + max(kinds, default=-1)
+        kinds += [*range(first, first + len(group.values))] * len(group.slots)
+    return kinds

@@ -84,6 +84,9 @@ class Settings:
 
     target: Target = "soft"
     """Soft: tempered marginal of the candidates; best: the single best candidate (zero temperature)."""
+    balance: float = 0.0
+    """How strongly exact targets prefer values that are read less often than the labels let expect; 1 makes up for the
+    whole difference, 0 for none."""
     gamma: float = 1.0
     """Temperature in the first epoch."""
     gamma_decay: float = 0.95
@@ -119,7 +122,15 @@ class Settings:
             "at least 1, because an episode's queries are the copies that are not its support",
         )
         delays = ("views_delay", "rule_delay", "rule_ramp")
-        for name in ("halve_every", "warmup_steps", "warmup_examples", *delays, "rule_weight", "weight_decay"):
+        for name in (
+            "halve_every",
+            "warmup_steps",
+            "warmup_examples",
+            *delays,
+            "rule_weight",
+            "weight_decay",
+            "balance",
+        ):
             _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         for name in ("learning_rate", "gamma", "gamma_decay", "gamma_floor"):
             value = getattr(self, name)
@@ -145,6 +156,7 @@ PRESETS: Mapping[Preset, Mapping[str, Any]] = {
     "best": dict(
         prototypes="learned",
         scaled=True,
+        balance=1.0,
         gamma_decay=1.0,
         augment_inputs=True,
         warmup_steps=300,

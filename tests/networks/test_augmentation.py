@@ -139,3 +139,9 @@ def test_only_a_blur_may_be_larger_than_1():
 def test_only_augmentations_are_composed():
     with pytest.raises(sp.InputError, match="compose was given 'affine', expected augmentations; write compose"):
         compose(affine(), "affine")
+
+
+@pytest.mark.parametrize("background", ["white", True, math.nan, None])
+def test_a_background_that_is_no_pixel_s_value_is_named(background):
+    with pytest.raises(sp.InputError, match=r"background of an affine augmentation is .*, expected a pixel's value"):
+        sp.augment.affine(background)

@@ -6,11 +6,13 @@ import torch
 import softpnet as sp
 from softpnet import targets
 from softpnet.errors import InputError, TaskError
+from softpnet.experiments import concept_attention
 from softpnet.rules import make_cache as caches
 from softpnet.rules.compile import Compilation
 from softpnet.rules.make_cache import make_cache
 from softpnet.rules.scoring import scores
 from softpnet.rules.trie import from_rows
+from softpnet.targets.exact import concept_kinds
 from softpnet.targets.source import Query
 from softpnet.targets.weights import soft_target, weights
 from softpnet.task.settings import Settings
@@ -48,6 +50,66 @@ def test_the_target_is_made_of_every_feasible_assignment(name, kind, gamma):
     found, _ = source.target(state, asked, torch.Generator())
     torch.testing.assert_close(found, brute_force(total, asked, gamma))
     assert state.tensors() == {}  # nothing is remembered
+
+
+def small_or_not(c):
+    return (c.sum(-1) <= 2).long()
+
+
+def expected(rule, labels):
+    """How often each value occurs in all slots together, where every assignment of S(y) is equally likely."""
+    shares = [torch.nn.functional.one_hot(EVERY[rule(EVERY) == y], SPACE.h).double().mean((0, 1)) for y in labels]
+    return torch.stack(shares).mean(0)
+
+
+@pytest.mark.parametrize("balance", [0.4, 1.0])
+def test_a_balanced_target_prefers_what_is_read_less_often_than_the_labels_let_expect(balance):
+    asked = query(torch.tensor([0, 1, 1, 1]), gamma=1.0)
+    source, state = made(sp.Task(SPACE, small_or_not), asked.labels, targets="exact", balance=balance)
+    wanted = expected(small_or_not, asked.labels)
+    torch.testing.assert_close(state.usage, wanted.expand(3, -1))
+    found, _ = source.target(state, asked, torch.Generator())
+    pace = 4 * 3 / (64 * 4)  # readings of a step, over 64 of each of the 4 values
+    usage = (1 - pace) * wanted + pace * asked.log_p.double().exp().mean((0, 1))
+    torch.testing.assert_close(state.usage, usage.expand(3, -1))
+    gain = ((wanted + 0.0025) / (usage + 0.0025)).log().float()
+    torch.testing.assert_close(
+        found, brute_force(small_or_not, asked._replace(log_p=asked.log_p + balance * gain), 1.0)
+    )
+
+
+def test_a_value_that_the_rule_leaves_open_and_nobody_reads_comes_back_in_balanced_targets():
+    def parity(c):
+        return (c % 2).sum(-1)
+
+    labels = torch.zeros(64, dtype=torch.long)  # three even values: 0 or 2
+    read = torch.tensor([0.98, 0.0, 0.02, 0.0]).log().expand(64, 3, 4)
+    asked = query(labels)._replace(log_p=read, gamma=1.0)
+    source, state = made(sp.Task(SPACE, parity), labels, targets="exact", balance=1.0)
+    for _ in range(100):
+        found, _ = source.target(state, asked, torch.Generator())
+    assert 0.4 < found[..., 2].mean() < 0.6
+    plain, state = made(sp.Task(SPACE, parity), labels, targets="exact")
+    torch.testing.assert_close(plain.target(state, asked, torch.Generator())[0], read.exp())
+
+
+def test_concept_level_attention_softens_the_evidence_of_the_other_concepts_alone():
+    asked = query(torch.arange(10))
+    source = concept_attention.Source(sp.Task(SPACE, total), Settings(), torch.Generator())
+    found, _ = source.target(source.start(asked.labels), asked, torch.Generator())
+    for slot in range(3):
+        own = torch.full((3, 1), 0.5).index_fill_(0, torch.tensor([slot]), 1.0)  # what a concept's evidence counts
+        wanted = brute_force(total, asked._replace(log_p=own * asked.log_p), 1.0)
+        torch.testing.assert_close(found[:, slot], wanted[:, slot])
+
+
+def test_balance_counts_the_slots_and_attributes_of_a_kind_together():
+    space = sp.ConceptSpace(sp.Group([0, 1], (2, 3), name="shape"), sp.Group([2], 2, name="light"))
+    assert concept_kinds(space) == [0, 1, 0, 1, 2]
+    task = sp.Task(space, lambda c: c[..., 4])
+    _, state = made(task, torch.tensor([0, 0, 0, 1]), balance=1.0)
+    half, third, light = [0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3], [0.75, 0.25, 0.0]
+    torch.testing.assert_close(state.usage, torch.tensor([half, third, half, third, light], dtype=torch.float64))
 
 
 def test_without_a_compiled_rule_exact_is_refused_and_auto_takes_the_k_best(uncompiled):

@@ -1,0 +1,21 @@
+"""Targets that the search tries: each concept has its own attention over the feasible assignments.
+
+A concept's own evidence counts in full, that of the other concepts at temperature 2. Run it by
+`--targets softpnet/experiments/concept_attention.py`.
+"""
+
+from __future__ import annotations
+
+from torch import Generator, Tensor
+
+from softpnet.targets import exact
+from softpnet.targets.source import Info, Query, State
+
+
+class Source(exact.Source):
+    """Exact targets at temperature 2, in which a concept's own evidence is brought back to temperature 1."""
+
+    def target(self, state: State, query: Query, generator: Generator) -> tuple[Tensor, Info]:
+        softened, info = super().target(state, query._replace(gamma=2.0), generator)  # [B, k, h]
+        weight = softened * (query.log_p - query.log_p.amax(-1, keepdim=True)).div(2).exp()
+        return weight / weight.sum(-1, keepdim=True), info
