@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
+from torch.nn import functional
 
 from softpnet.errors import TaskError
 from softpnet.rules.compile import check_known, compilation
@@ -19,6 +21,9 @@ ASKED = 1000
 """Labels from which it is estimated how often each value occurs."""
 FASTEST, ENOUGH = 0.1, 64
 """How often values are read is a running mean: of ten steps, or of so many readings per value if those are more."""
+SLACK = 1.5
+"""No value gains or loses that is read up to so many times more or less often than expected: pushed without need,
+Kand-Logic's shapes were not learned at all."""
 UNREAD = 0.01
 """A value that is never read counts as read this often, times its even share."""
 
@@ -38,8 +43,8 @@ class Source(TargetSource):
     """The tempered marginal over all of S(y).
 
     A rule may leave it open which of two values an image shows, and a network then likes to call them all one. With
-    `balance`, a value that is read less often than the labels let expect gains in every score, and a value that is
-    read more often loses: p(v) counts times expected(v) / read(v).
+    `balance`, a value that is read far less often than the labels let expect gains in every score, and a value that is
+    read far more often loses: p(v) counts times expected(v) / read(v), brought nearer to 1 by the slack.
     """
 
     rule: CompiledRule
@@ -74,8 +79,8 @@ class Source(TargetSource):
             pace = (readings / (ENOUGH * self.sizes)).clamp_max(FASTEST)  # [k, 1]
             state.usage.lerp_(self._pooled(query.log_p.exp()), pace)
             unread = UNREAD / self.sizes
-            gain = ((self.expected + unread) / (state.usage + unread)).log().to(query.log_p)
-            query = query._replace(log_p=query.log_p + self.settings.balance * gain)
+            gain = functional.softshrink(((self.expected + unread) / (state.usage + unread)).log(), math.log(SLACK))
+            query = query._replace(log_p=query.log_p + self.settings.balance * gain.to(query.log_p))
         return self.rule.marginals(query.log_p, query.labels, self.settings.target_gamma(query.gamma)), {}
 
     def notes(self) -> list[str]:

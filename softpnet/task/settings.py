@@ -45,8 +45,6 @@ class Settings:
     """Adam's weight decay."""
     warmup_steps: int = 100
     """Optimiser steps on augmented anchors alone before the first epoch."""
-    warmup_rate: float = 1.0
-    """Adam's step size there, times that at the start of the epochs."""
     warmup_examples: int = 0
     """Training examples that go through the encoder beside the anchors in such a step, unlabelled: batch norm then
     sees anchors among the images that they will be compared with."""
@@ -87,8 +85,8 @@ class Settings:
     target: Target = "soft"
     """Soft: tempered marginal of the candidates; best: the single best candidate (zero temperature)."""
     balance: float = 0.0
-    """How strongly exact targets prefer values that are read less often than the labels let expect; 1 makes up for the
-    whole difference, 0 for none."""
+    """How strongly exact targets prefer values that are read far less often than the labels let expect; 0 for not at
+    all."""
     gamma: float = 1.0
     """Temperature in the first epoch."""
     gamma_decay: float = 0.95
@@ -134,7 +132,7 @@ class Settings:
             "balance",
         ):
             _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
-        for name in ("learning_rate", "warmup_rate", "gamma", "gamma_decay", "gamma_floor"):
+        for name in ("learning_rate", "gamma", "gamma_decay", "gamma_floor"):
             value = getattr(self, name)
             _require(name, value, value >= SMALLEST, f"above 0 (from {SMALLEST:g} on)")
         _require_one_of("target", self.target, Target)
@@ -161,7 +159,7 @@ PRESETS: Mapping[Preset, Mapping[str, Any]] = {
         balance=1.0,
         gamma_decay=1.0,
         augment_inputs=True,
-        warmup_rate=3.0,
+        warmup_steps=300,
         decay_to_zero=True,
     ),
     "paper": {},

@@ -118,7 +118,6 @@ class Training:
     def _warm_up(self) -> Iterator[Progress]:
         settings, at = self.settings, self.at
         began = time.perf_counter()
-        self._set_learning_rate(settings.learning_rate * settings.warmup_rate)
         while at.warmup < settings.warmup_steps and at.epoch == at.step == 0:
             chosen = torch.randint(len(self.own), (settings.warmup_examples,), generator=self.streams("warm-up"))
             loss = self.method.warm_up(self.model, self._inputs(self.own[chosen]), self.streams)
@@ -136,7 +135,7 @@ class Training:
         batches = self.order.split(settings.batch_size)
         began = time.perf_counter() - at.seconds
         for ids in batches[at.step :]:
-            self._set_learning_rate(self._learning_rate(at.epoch + at.step / len(batches)))
+            self._set_learning_rate(at.epoch + at.step / len(batches))
             concepts = None if self.concepts is None else self.concepts[ids].to(self.fabric.device)
             batch = Batch(self._inputs(ids), self.labels[ids].to(self.fabric.device), ids, concepts)
             clock = Clock(at.epoch, at.step)
@@ -151,14 +150,11 @@ class Training:
                 self.at = Position(warmup=at.warmup, epoch=at.epoch + 1, untaught=[*at.untaught, 0])
             yield done
 
-    def _learning_rate(self, epochs: float) -> float:
+    def _set_learning_rate(self, epochs: float) -> None:
         settings = self.settings
         rate = halving(settings.learning_rate, settings.halve_every)(int(epochs))
-        return rate * (1 - epochs / settings.epochs) if settings.decay_to_zero else rate
-
-    def _set_learning_rate(self, rate: float) -> None:
         for group in self.adam.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * (1 - epochs / settings.epochs) if settings.decay_to_zero else rate
 
     def _check_taught(self) -> None:
         """Raise once half of the examples of an epoch had no candidate: what is left to learn from is too little."""

@@ -1,5 +1,7 @@
 """Exact targets, what `auto` chooses, and caches that a compiled rule fills."""
 
+import math
+
 import pytest
 import torch
 
@@ -68,11 +70,15 @@ def test_a_balanced_target_prefers_what_is_read_less_often_than_the_labels_let_e
     source, state = made(sp.Task(SPACE, small_or_not), asked.labels, targets="exact", balance=balance)
     wanted = expected(small_or_not, asked.labels)
     torch.testing.assert_close(state.usage, wanted.expand(3, -1))
+    before = torch.tensor([0.2, 0.7, 0.1, 0.0], dtype=torch.float64)
+    state.usage.copy_(before.expand(3, -1))
     found, _ = source.target(state, asked, torch.Generator())
     pace = 4 * 3 / (64 * 4)  # readings of a step, over 64 of each of the 4 values
-    usage = (1 - pace) * wanted + pace * asked.log_p.double().exp().mean((0, 1))
+    usage = (1 - pace) * before + pace * asked.log_p.double().exp().mean((0, 1))
     torch.testing.assert_close(state.usage, usage.expand(3, -1))
-    gain = ((wanted + 0.0025) / (usage + 0.0025)).log().float()
+    gain = ((wanted + 0.0025) / (usage + 0.0025)).log()
+    gain = (gain.sign() * (gain.abs() - math.log(1.5)).clamp_min(0)).float()
+    assert gain.min() < 0 < gain.max() and (gain == 0).any()  # some lose, some gain, others are within the slack
     torch.testing.assert_close(
         found, brute_force(small_or_not, asked._replace(log_p=asked.log_p + balance * gain), 1.0)
     )
@@ -88,7 +94,7 @@ def test_a_value_that_the_rule_leaves_open_and_nobody_reads_comes_back_in_balanc
     source, state = made(sp.Task(SPACE, parity), labels, targets="exact", balance=1.0)
     for _ in range(100):
         found, _ = source.target(state, asked, torch.Generator())
-    assert 0.4 < found[..., 2].mean() < 0.6
+    assert 0.2 < found[..., 2].mean() < 0.5
     plain, state = made(sp.Task(SPACE, parity), labels, targets="exact")
     torch.testing.assert_close(plain.target(state, asked, torch.Generator())[0], read.exp())
 

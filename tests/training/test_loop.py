@@ -49,7 +49,6 @@ class Recorder(Method):
 
     def warm_up(self, module, inputs, streams):
         assert len(inputs) == self.settings.warmup_examples
-        self.rates.append(self.fabric.optimiser.param_groups[0]["lr"])
         self.events.append("warm-up")
         return module.weight.sum()
 
@@ -109,11 +108,6 @@ def test_the_learning_rate_and_the_weight_decay_are_those_of_the_settings():
 def test_the_learning_rate_can_fall_to_zero_by_the_same_amount_in_every_step():
     method, _ = run(Settings(epochs=2, batch_size=5, learning_rate=0.4, decay_to_zero=True, warmup_steps=0))
     assert method.rates == pytest.approx([0.4, 0.3, 0.2, 0.1])
-
-
-def test_the_warm_up_has_its_own_learning_rate():
-    settings = Settings(epochs=1, batch_size=5, learning_rate=0.4, warmup_steps=2, warmup_rate=3.0, decay_to_zero=True)
-    assert run(settings)[0].rates == pytest.approx([1.2, 1.2, 0.4, 0.2])
 
 
 def test_diagnostics_are_means_over_the_steps_that_have_them():
