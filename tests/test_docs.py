@@ -1,5 +1,6 @@
 """What README and docs show is run as it stands there."""
 
+import json
 import pkgutil
 import re
 import runpy
@@ -219,3 +220,11 @@ def test_local_links_lead_somewhere(page):
         target = page.parent / link if link else page
         assert target.exists(), f"there is no {link}"
         assert not heading or heading in headings(target), f"{link or page.name} has no heading {heading}"
+
+
+def test_what_was_tried_before_the_search_is_in_its_file():
+    runs = [json.loads(line) for line in (ROOT / "results/choices/recipe.jsonl").read_text().splitlines()]
+    known = {f"{run['concept']:.2f}" for run in runs}
+    table = (ROOT / "docs/search.md").read_text().partition("| idea |")[2]
+    shown = re.findall(r"\d+\.\d\d(?= )", table)
+    assert len(shown) > 20 and set(shown) <= known
