@@ -48,7 +48,7 @@ def network(race: Race, anchors: bool) -> tuple[Any, Any]:
     assert isinstance(originals, Anchors)
     truth = originals.concepts.repeat(copies + 1)
     for _ in range(settings.warmup_steps if anchors else 0):
-        views = random_views(task, originals.inputs.repeat(copies, 1, 1, 1), generator)
+        views = random_views(task, originals.inputs.repeat(copies, 1, 1, 1)[None], generator)[0]
         loss = torch.nn.functional.cross_entropy(net(torch.cat([originals.inputs, views])), truth)
         optimiser.zero_grad()
         loss.backward()

@@ -15,7 +15,7 @@ from softpnet.networks.encoders import Conv4
 from softpnet.rules.rows import Cache
 from softpnet.targets import kbest
 from softpnet.targets.source import Query, State
-from softpnet.task.inputs import arrange_anchors
+from softpnet.task.anchors import arrange_anchors
 from softpnet.task.settings import Settings
 from softpnet.training.loop import Progress, Training
 from softpnet.training.streams import Streams

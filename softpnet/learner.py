@@ -90,7 +90,7 @@ class Learner:
 
     def fit(
         self,
-        inputs: Tensor,
+        inputs: Any,
         labels: Tensor,
         anchors: Anchors | Mapping[str, Anchors],
         *,
@@ -102,9 +102,10 @@ class Learner:
         progress: Callable[[Progress], None] | None = None,
         watch: Watch | None = None,
     ) -> Learner:
-        """Train on inputs `[N, n, C, H, W]`, labels `[N]` or `[N, m]` and one anchor per concept.
+        """Train on inputs `[N, n, *shape]`, labels `[N]` or `[N, m]` and one anchor per concept.
 
         Args:
+            inputs: a tensor; or a source that is read when a batch asks for it, and has len(): a Dataset, a memory map.
             concepts: the true concepts `[N, k]`, for methods that train on them; no other method gets to see them.
             run: a folder that gets the configuration, metrics per epoch, checkpoints and the model.
             resume: go on with the run in that folder, if there is one: from its last checkpoint to the same bits.
@@ -137,7 +138,7 @@ class Learner:
         ):
             finished = kept.follow(training, progress, watched)
             module = training.method.ready(training.module)
-            training.check_finite(read(module, inputs[:1]).amax(-1))
+            training.check_finite(read(module, given.inputs[:1]).amax(-1))
             self.module, self.history, self.interrupted = module, training.records, not finished
             self.calibration = calibrated(self.task, module, given, self.seed)
             if kept.folder is not None and self.is_main_process:
@@ -146,7 +147,7 @@ class Learner:
         return self
 
     def prepared(
-        self, inputs: Tensor, labels: Tensor, anchors: Anchors | Mapping[str, Anchors], concepts: Tensor | None = None
+        self, inputs: Any, labels: Tensor, anchors: Anchors | Mapping[str, Anchors], concepts: Tensor | None = None
     ) -> Training:
         """All that `fit` does before the first step. It raises where training is refused; `check_task` asks it too."""
         return self._built(self._accepted(inputs, labels, anchors, concepts))
@@ -158,7 +159,7 @@ class Learner:
 
     def _built(self, given: Given) -> Training:
         streams = Streams(self.seed)
-        encoders = self.encoders(given.inputs.shape[2:], given.anchors, streams)
+        encoders = self.encoders(given.anchors, streams)
         training = build(
             self.task, self.method_class, self.method, self.settings, self.hardware, encoders, given, streams
         )
@@ -166,41 +167,43 @@ class Learner:
         self.notes = training.method.notes()
         return training
 
-    def encoders(self, input_shape: torch.Size, anchors: Sequence[Tensor], streams: Streams) -> dict[str, nn.Module]:
+    def encoders(self, anchors: Sequence[Tensor], streams: Streams) -> dict[str, nn.Module]:
         """New encoders by name, checked: the user's, or else the task's, or else the method's."""
         given = self.encoder if self.encoder is not None else self.task.encoder or self.method_class.encoder
         with borrowed_global_generator(streams("init")):
-            encoders = make_encoders(self.task.space, given, input_shape)
+            encoders = make_encoders(self.task.space, given, anchors[0][0])
             check_evaluation(self.task.space, encoders, anchors)
         return encoders
 
     @torch.inference_mode()
-    def predict(self, inputs: Tensor, reject: float | None = None) -> Prediction:
+    def predict(self, inputs: Any, reject: float | None = None) -> Prediction:
         """Concepts by arg-max, the label by the rule, and every concept's calibrated probabilities.
 
         With `reject`, such as 0.05, concepts that are not sure enough are -1, so that the expected error of the others
         is at most that; the label, or every entry of a label vector, is -1 where a concept is.
         """
-        log_p = read(self._fitted(inputs), inputs)
+        inputs = check_inputs(inputs, self.task.space, self.input_shape)
+        log_p = read(self._fitted(), inputs)
         check_read(log_p.amax(-1), inputs)  # NaN, or no value that is possible
         return decided(self.task, log_p, self.calibration, reject)
 
-    def score(self, inputs: Tensor, labels: Tensor, concepts: Tensor | None = None) -> dict[str, float]:
+    def score(self, inputs: Any, labels: Tensor, concepts: Tensor | None = None) -> dict[str, float]:
         """Accuracy, F1 and calibration error of labels and, where the true concepts `[N, k]` are given, of concepts.
 
         Several groups or attributes, and several entries of a label vector, also have their own accuracies:
         "concept_accuracy/speed", "label_accuracy/entry 0". "label_ece" needs P(y|x), and so a compiled rule.
         """
-        self._fitted(inputs)
+        inputs = check_inputs(inputs, self.task.space, self.input_shape)
         whole = check_labels(labels, len(inputs), self.task)
         truth = None if concepts is None else check_concepts(concepts, len(inputs), self.task.space)
         found = self.predict(inputs)
         return all_metrics(self.task.space, *found, truth, whole, label_probabilities(self.task, *found[1:]))
 
     @torch.inference_mode()
-    def embed(self, inputs: Tensor) -> list[Tensor]:
+    def embed(self, inputs: Any) -> list[Tensor]:
         """Embeddings of the slots of each group, `[N, n_g, D]`."""
-        parts = map(self._fitted(inputs).embed, in_parts(self.task.space, inputs))
+        inputs = check_inputs(inputs, self.task.space, self.input_shape)
+        parts = map(self._fitted().embed, in_parts(self.task.space, inputs))
         return [check_read(torch.cat(group), inputs) for group in zip(*parts, strict=True)]
 
     def prototypes(self) -> list[Tensor]:
@@ -262,7 +265,7 @@ class Learner:
         assert self.input_shape is not None
         stored = read_model(folder, self.task.space, self.input_shape)
         self.anchors, self.interrupted, self.calibration = stored.anchors, not stored.finished, stored.calibration
-        encoders = self.encoders(self.input_shape, self.anchors, streams := Streams(0))
+        encoders = self.encoders(self.anchors, streams := Streams(0))
         # Prototypes are stored, so that what is made here need not be of many copies of the anchors.
         method = self.method_class(self.task, self.settings.override(copies=1), self.anchors)
         with borrowed_global_generator(streams("init")):
@@ -291,9 +294,7 @@ class Learner:
             compiled=Compiled.of(self.task),
         )
 
-    def _fitted(self, inputs: Tensor | None = None) -> Reader:
+    def _fitted(self) -> Reader:
         if self.module is None:
             raise InputError("this Learner is not trained yet; call fit(inputs, labels, anchors) first")
-        if inputs is not None:
-            check_inputs(inputs, self.task.space, self.input_shape)
         return self.module

@@ -107,7 +107,7 @@ def test_an_augmentation_that_is_no_function_is_refused(value):
     assert_refused(
         "augment of task 'adding' is ",
         "expected a function",
-        "'affine'",
+        "'auto'",
         "None",
         error=TaskError,
         task=augmented(value),
@@ -156,7 +156,7 @@ def test_an_augmentation_that_harms_its_inputs_is_refused(function, parts):
     assert_refused("augment of task 'adding'", *parts, error=TaskError, task=augmented(function))
 
 
-@pytest.mark.parametrize("function", [None, "affine", lambda inputs, generator: inputs.clamp(0.1)])
+@pytest.mark.parametrize("function", [None, "auto", lambda inputs, generator: inputs.clamp(0.1)])
 @pytest.mark.parametrize("method", ["softpnet", "abduction_anchored", "supervised"])
 def test_any_other_augmentation_trains_and_none_does_too(function, method, tmp_path):
     settings = {**QUICK, "views": True, "method": method, "encoder": Small}
@@ -574,9 +574,9 @@ def test_anchor_images_of_another_size_are_refused():
 
 def test_anchor_images_of_the_wrong_rank_or_type_are_refused():
     flat = Anchors(ANCHORS.inputs[:, 0], ANCHORS.concepts)
-    assert_refused("anchors of group", "rank 3", "expected [P, C, H, W]", anchors=flat)
-    double = Anchors(ANCHORS.inputs.double(), ANCHORS.concepts)
-    assert_refused("anchors of group", "torch.float64", "expected torch.float32", anchors=double)
+    assert_refused("anchors of group", "size [16, 16]", "the inputs have [1, 16, 16]", anchors=flat)
+    imaginary = Anchors(ANCHORS.inputs.to(torch.complex64), ANCHORS.concepts)
+    assert_refused("anchors of group", "torch.complex64", "expected real or whole numbers", anchors=imaginary)
 
 
 def test_nan_in_an_anchor_is_named():
@@ -594,29 +594,27 @@ def test_nan_in_an_anchor_is_named():
 # Images and encoders
 
 
-def test_images_of_the_wrong_rank_are_refused():
-    assert_refused(
-        "inputs have rank 4", "[16, 1, 16, 16]", "expected [N, n, C, H, W]", "unsqueeze", inputs=IMAGES[:, 0]
-    )
+def test_inputs_without_slots_are_refused():
+    assert_refused("inputs have 1 slots (shape [16, 1, 16, 16])", "one input per slot", inputs=IMAGES[:, 0])
+    assert_refused("inputs have rank 1", "expected [N, n, ...]", "unsqueeze", inputs=IMAGES[:, 0, 0, 0, 0])
 
 
 @pytest.mark.parametrize(
-    "inputs, found, fix",
+    "inputs, sentence",
     [
-        (lambda: (IMAGES * 255).byte(), "torch.uint8", "inputs.float() / 255"),
-        (lambda: IMAGES.double(), "torch.float64", "inputs.float()"),
-        (lambda: IMAGES.half(), "torch.float16", "inputs.float()"),
-        (lambda: IMAGES.numpy(), "ndarray", "torch.as_tensor"),
+        (IMAGES.to(torch.complex64), "inputs are torch.complex64, expected real or whole numbers"),
+        (3.5, "inputs are float, expected a tensor [N, n, ...], or a source of inputs with len()"),
+        ({"left": IMAGES}, "inputs are dict, expected a tensor [N, n, ...]"),
     ],
-    ids=["uint8", "float64", "float16", "numpy"],
+    ids=["complex", "number", "dict"],
 )
-def test_images_of_the_wrong_type_are_refused(inputs, found, fix):
-    assert_refused(f"inputs are {found}", "expected", "float32", fix, inputs=inputs())
+def test_what_no_inputs_can_be_read_from_is_refused(inputs, sentence):
+    assert_refused(sentence, inputs=inputs)
 
 
 @pytest.mark.parametrize("images", [IMAGES.to_sparse(), IMAGES.to("meta")], ids=["sparse", "meta"])
 def test_images_without_a_number_in_every_place_are_refused(images):
-    assert_refused("inputs are a tensor", "expected a plain one [N, n, C, H, W]", inputs=images)
+    assert_refused("inputs are a tensor", "expected a plain one [N, n, ...]", inputs=images)
 
 
 def test_no_images_are_refused():
@@ -626,14 +624,14 @@ def test_no_images_are_refused():
 @pytest.mark.parametrize("slots", [1, 3])
 def test_another_number_of_slots_is_refused(slots):
     inputs = IMAGES[:, [0, 1, 0][:slots]]
-    assert_refused(f"inputs have {slots} slots", "2", "space", "one image per slot", inputs=inputs)
+    assert_refused(f"inputs have {slots} slots", "2", "space", "one input per slot", inputs=inputs)
 
 
 def test_images_too_small_for_the_encoder_are_refused():
     assert_refused(
         "1x8x8",
         "do not fit the encoder of group 'concept'",
-        "resize the images or pass an encoder",
+        "resize them or pass an encoder",
         inputs=torch.zeros(16, 2, 1, 8, 8),
         anchors=Anchors(torch.zeros(3, 1, 8, 8), torch.arange(3)),
         encoder=None,
@@ -667,7 +665,7 @@ def test_encoders_by_name_that_leave_one_out_are_refused():
 def test_pixels_that_are_no_numbers_are_named(value):
     inputs = IMAGES.clone()
     inputs[5, 1, 0, 3, 3] = inputs[9, 0, 0, 0, 0] = value
-    assert_refused("inputs hold NaN or infinite pixels", "2 of them", "number 5", "clean or drop", inputs=inputs)
+    assert_refused("inputs hold NaN or infinite numbers", "2 of them", "number 5", "clean or drop", inputs=inputs)
 
 
 # Settings and names
@@ -855,8 +853,6 @@ def test_images_of_another_size_than_trained_on_are_refused_at_predict():
         model.predict(torch.zeros(2, 2, 1, 8, 8))
     with pytest.raises(InputError, match=in_order("3 slots", "2")):
         model.predict(torch.zeros(2, 3, 1, 16, 16))
-    with pytest.raises(InputError, match=in_order("torch.uint8", "float32")):
-        model.predict(IMAGES.byte())
 
 
 def test_labels_and_concepts_of_the_wrong_shape_are_refused_at_score():
@@ -886,7 +882,7 @@ def test_concepts_outside_the_space_are_refused_at_score_and_not_counted_as_wron
 
 def test_inputs_that_are_no_tensor_are_refused_at_score():
     model = Learner(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
-    with pytest.raises(InputError, match="inputs are int, expected a float32 tensor"):
+    with pytest.raises(InputError, match="inputs are int, expected a tensor"):
         model.score(3, LABELS)
 
 

@@ -11,16 +11,11 @@ from softpnet.checks.report import count
 from softpnet.checks.subject import NotApplicable, Subject, warned
 from softpnet.errors import InputError, TaskError, about
 from softpnet.rules.labels import unique_labels
+from softpnet.task.anchors import arrange_anchors
 from softpnet.task.data import Anchors, Data
-from softpnet.task.inputs import (
-    arrange_anchors,
-    check_concepts,
-    check_data,
-    check_inputs,
-    check_labels,
-    needed_concepts,
-)
-from softpnet.task.task import AFFINE
+from softpnet.task.inputs import check_concepts, check_data, check_inputs, check_labels, needed_concepts
+from softpnet.task.lazy import LazyInputs
+from softpnet.task.task import AUTO
 from softpnet.training.streams import Streams
 
 
@@ -53,18 +48,21 @@ def inputs_are_inputs(subject: Subject) -> str:
         shape, size = list(examples.inputs.shape[2:]), list(subject.data.train.inputs.shape[2:])
         if shape != size:
             raise InputError(f"{name}: inputs have size {shape}, but the training inputs have {size}; resize them")
-        low, high = (float(each) for each in examples.inputs.aminmax())
+        shown = examples.inputs.sample() if isinstance(examples.inputs, LazyInputs) else examples.inputs
+        if len(shape) != 3 or not shown.is_floating_point():
+            continue  # no images, or bytes, which become 0 to 1
+        low, high = (float(each) for each in shown.aminmax())
         if low < 0 or high > 1:
             warnings.warn(f"{name}: pixels go from {low:.3g} to {high:.3g}, expected 0 to 1; scale them", stacklevel=2)
         slack = 0.1 * (high - low)  # noise may keep pixels from the value that they stand for
-        if subject.task.augment == AFFINE and not low - slack <= background <= high + slack:
+        if subject.task.augment == AUTO and not low - slack <= background <= high + slack:
             warnings.warn(
                 f"{name}: background is {background}, but pixels go from {low:.3g} to {high:.3g}, so that augmented "
                 "inputs get a frame which no image has; set background to the value around what is shown",
                 stacklevel=2,
             )
     examples_seen = count(len(subject.data.train.inputs), "training example")
-    return f"{examples_seen} with inputs of size {size}, finite, from 0 to 1"
+    return f"{examples_seen} with inputs of size {size}, finite{', from 0 to 1' if len(size) == 3 else ''}"
 
 
 def labels_are_labels(subject: Subject) -> str:
@@ -120,7 +118,7 @@ def encoder_gives_vectors(subject: Subject) -> str:
     """The encoders are made and tried as `fit` does it."""
     shape = subject.data.train.inputs.shape[2:]
     anchors = arrange_anchors(subject.task.space, subject.data.anchors, shape)
-    encoders = subject.model.encoders(shape, anchors, Streams(subject.seed))
+    encoders = subject.model.encoders(anchors, Streams(subject.seed))
     return f"inputs become vectors, by {', '.join(type(encoder).__name__ for encoder in encoders.values())}"
 
 

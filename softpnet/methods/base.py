@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from softpnet.methods import schedules
 from softpnet.networks.encoders import conv4
 from softpnet.networks.reader import Reader
-from softpnet.networks.views import random_views
+from softpnet.networks.views import augmentation, random_views
 from softpnet.targets.source import UNTAUGHT, Info, Query, State, TargetSource
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
@@ -23,7 +23,7 @@ Streams = Callable[[str], Generator]
 class Batch(NamedTuple):
     """The examples of one step."""
 
-    inputs: Tensor  # [B, n, C, H, W]
+    inputs: Tensor  # [B, n, *shape]
     labels: Tensor  # [B] or [B, m]
     ids: Tensor  # [B]
     concepts: Tensor | None = None  # [B, k], the truth, for methods that need it only
@@ -57,7 +57,7 @@ class Method(ABC):
     """Whether some of its steps leave parts of the network without a gradient."""
 
     def __init__(self, task: Task, settings: Settings, anchors: list[Tensor]) -> None:
-        """Anchors: per group `[P, C, H, W]`, in the order of the group's primitives."""
+        """Anchors: per group `[P, *shape]`, in the order of the group's primitives."""
         self.task, self.settings, self.anchors = task, settings, anchors
 
     @staticmethod
@@ -76,7 +76,7 @@ class Method(ABC):
     def warm_up(self, module: nn.Module, inputs: Tensor, streams: Streams) -> Tensor | None:
         """Loss of one step before the first epoch, without labels; None for methods that have no such phase.
 
-        Images `[B, n, C, H, W]` of some training examples (B may be 0) may only be looked at.
+        Images `[B, n, *shape]` of some training examples (B may be 0) may only be looked at.
         """
         return None
 
@@ -99,7 +99,7 @@ class Method(ABC):
         """Once started: settings that take each other's effect away, a sentence each. `check_task` warns of them."""
         settings, source = self.settings, getattr(self, "source", None)
         late = f"of {settings.epochs} epochs"
-        weighs, still = self.weighs_rule(), self.task.augment is None
+        weighs, still = self.weighs_rule(), not self.augments()
         idle = {
             f"views_delay is {settings.views_delay} {late}: views never begin": (
                 settings.views and settings.views_delay >= settings.epochs
@@ -108,10 +108,10 @@ class Method(ABC):
                 weighs and settings.rule_delay >= settings.epochs
             ),
             "rule_weight is 0: only the anchors are learned from": weighs and settings.rule_weight == 0,
-            "the task has no augmentation: views are the inputs themselves": (
+            "there is no augmentation: views are the inputs themselves": (
                 still and (settings.views or settings.augment_inputs)
             ),
-            "the task has no augmentation: all copies of an anchor are alike": (
+            "there is no augmentation: all copies of an anchor are alike, unless the encoder has dropout": (
                 still and type(self).warm_up is not Method.warm_up
             ),
         }
@@ -131,10 +131,15 @@ class Method(ABC):
     def scores_clean(self, clock: Clock) -> bool:
         """Whether targets come from the clean inputs, while the network is trained on other views of them."""
         settings = self.settings
-        return settings.views and clock.epoch >= settings.views_delay and self.task.augment is not None
+        return settings.views and clock.epoch >= settings.views_delay and self.augments()
+
+    def augments(self) -> bool:
+        """Whether there is an augmentation, for inputs like the anchors where these are known."""
+        found = augmentation(self.task, self.anchors[0][0]) if self.anchors else self.task.augment
+        return found is not None
 
     def augment(self, inputs: Tensor, generator: Generator) -> Tensor:
-        """A random view of every input `[..., C, H, W]`; the inputs themselves where the task has no augmentation."""
+        """A random view of every input `[B, n, *shape]`; the inputs themselves where there is no augmentation."""
         return random_views(self.task, inputs, generator)
 
     def gamma(self, clock: Clock) -> float:
@@ -165,7 +170,7 @@ class Method(ABC):
         return not self.weighs_rule() or self.rule_weight(clock) > 0
 
     def augmented_anchors(self, generator: Generator) -> list[Tensor]:
-        """The originals and fresh copies of them, per group `[A, P, C, H, W]`."""
+        """The originals and fresh copies of them, per group `[A, P, *shape]`."""
         result = []
         for originals in self.anchors:
             copies = originals.expand(self.settings.copies, *originals.shape).contiguous()

@@ -35,7 +35,7 @@ class Method(base.Method):
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
         space, scaled = self.task.space, self.settings.scaled
         if self.settings.prototypes == "learned":
-            return LearnedPrototypeNetwork(space, encoders, scaled, self.anchors[0].shape[1:])
+            return LearnedPrototypeNetwork(space, encoders, scaled, self.anchors[0][0])
         return PrototypeNetwork(space, encoders, scaled)
 
     def start(self, labels: Tensor, streams: Streams) -> State:

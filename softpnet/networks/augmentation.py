@@ -1,6 +1,7 @@
-"""Random views of images, for `Task(augment=...)`: `affine` maps, `photometric` changes, and both by `compose`.
+"""Random views for `Task(augment=...)`: `affine` maps and `photometric` changes of images, `noise` on vectors, and
+several by `compose`.
 
-Each returns a function from images `[..., C, H, W]` and a generator to views of the same shape, every image its own.
+Each returns a function from inputs `[..., *shape]` and a generator to views of the same shape, every input its own.
 """
 
 from __future__ import annotations
@@ -65,6 +66,18 @@ def photometric(brightness: float = 0.3, contrast: float = 0.3, saturation: floa
         deviation = drawn(0, blur).clamp_min(SHARPEST)
         flat = gaussian(flat.shape[2], deviation) @ flat @ gaussian(flat.shape[3], deviation).mT
         return flat.clamp(0, 1).view(images.shape)
+
+    return views
+
+
+def noise(scale: float = 0.1) -> Augment:
+    """Gaussian noise, for vectors: its deviation is so large a share of that of a vector's own numbers."""
+    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 <= scale < math.inf:
+        raise InputError(f"scale of the noise is {scale!r}, expected 0 or a share of the numbers' spread, such as 0.1")
+
+    def views(inputs: Tensor, generator: Generator) -> Tensor:
+        drawn = torch.randn(inputs.shape, generator=generator, dtype=torch.float32).to(inputs)
+        return inputs + scale * inputs.std(-1, correction=0, keepdim=True) * drawn
 
     return views
 

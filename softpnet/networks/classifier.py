@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from softpnet.networks.blank import two_blank
 from softpnet.networks.reader import Reader, at_least_single, module_key
 from softpnet.task.concepts import ConceptSpace
 
@@ -22,8 +23,8 @@ class Classification(NamedTuple):
 class LinearHeads(nn.ModuleDict):
     """From embedding to primitives, one linear layer for every group."""
 
-    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], input_shape: torch.Size) -> None:
-        sizes = {name: embedding_size(encoder, input_shape) for name, encoder in encoders.items()}
+    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], like: Tensor) -> None:
+        sizes = {name: embedding_size(encoder, like) for name, encoder in encoders.items()}
         super().__init__(
             {module_key(group.name): nn.Linear(sizes[group.encoder], len(group.primitives)) for group in space.groups}
         )
@@ -42,9 +43,9 @@ class LinearHeads(nn.ModuleDict):
 class ClassifierNetwork(Reader):
     """Encoders, by name, and linear heads."""
 
-    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], input_shape: torch.Size) -> None:
+    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], like: Tensor) -> None:
         super().__init__(space, encoders)
-        self.heads = LinearHeads(space, encoders, input_shape)
+        self.heads = LinearHeads(space, encoders, like)
 
     def forward(self, inputs: Tensor, anchors: Sequence[Tensor] = ()) -> Classification:
         """Images `[B, n, C, H, W]` (B may be 0) and anchors `[A, P, C, H, W]` per group, in one pass per encoder."""
@@ -57,9 +58,9 @@ class ClassifierNetwork(Reader):
 
 
 @torch.no_grad()
-def embedding_size(encoder: nn.Module, input_shape: torch.Size) -> int:
-    """D of an encoder for inputs `[C, H, W]`, asked with two blank ones in evaluation mode."""
+def embedding_size(encoder: nn.Module, like: Tensor) -> int:
+    """D of an encoder for inputs like that, `[*shape]`, asked with two blank ones in evaluation mode."""
     training = encoder.training
-    size = encoder.eval()(torch.zeros(2, *input_shape)).shape[1]
+    size = encoder.eval()(two_blank(like)).shape[1]
     encoder.train(training)
     return int(size)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from softpnet.errors import InputError
+from softpnet.task.data import Inputs
 
 
 def not_finite(tensors: Mapping[str, Tensor], constants: Iterable[str] = ()) -> list[str]:
@@ -16,15 +17,15 @@ def not_finite(tensors: Mapping[str, Tensor], constants: Iterable[str] = ()) -> 
     return [name for name in found if name not in constants]
 
 
-def check_read(output: Tensor, inputs: Tensor) -> Tensor:
+def check_read(output: Tensor, inputs: Inputs) -> Tensor:
     """What a network made `[N, ...]` of inputs `[N, ...]`; raises where it is not finite."""
     lost = ~torch.isfinite(output).flatten(1).all(1)  # [N]
     if lost.any():
         first = int(lost.nonzero()[0])
-        low, high = (float(pixel) for pixel in inputs[first].aminmax())
+        low, high = (float(number) for number in inputs[first].aminmax())
         raise InputError(
             f"{int(lost.sum())} of {len(inputs)} examples cannot be read, number {first} first: the network makes of "
-            f"its pixels, {low:g} to {high:g}, what is not finite; scale them as in training, where 0 to 1 is usual, "
+            f"its numbers, {low:g} to {high:g}, what is not finite; scale them as in training, where 0 to 1 is usual, "
             "or train again with a lower learning_rate if all examples are lost"
         )
     return output

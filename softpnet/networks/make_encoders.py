@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from softpnet.errors import InputError
+from softpnet.networks.blank import two_blank
 from softpnet.storage import to_safetensors
 from softpnet.task.concepts import ConceptSpace
 
@@ -17,8 +18,9 @@ Encoder = nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
 """A module from image to vector, a function from the number of channels to one, or a dict of either by name."""
 
 
-def make_encoders(space: ConceptSpace, given: Encoder, input_shape: torch.Size) -> dict[str, nn.Module]:
-    """One encoder per name that the groups use, checked against the images' size; a module is copied."""
+def make_encoders(space: ConceptSpace, given: Encoder, like: Tensor) -> dict[str, nn.Module]:
+    """One encoder per name that the groups use, checked against inputs like that, `[*shape]`; a module is copied."""
+    channels = like.shape[0] if like.dim() else 1
     encoders = {}
     for name in dict.fromkeys(group.encoder for group in space.groups):
         one: Any = given
@@ -27,17 +29,17 @@ def make_encoders(space: ConceptSpace, given: Encoder, input_shape: torch.Size) 
                 raise InputError(f"no encoder for {name!r}; the encoders given are {', '.join(given)}")
             one = given[name]
         try:
-            made = one(input_shape[0]) if callable(one) and not isinstance(one, nn.Module) else copy.deepcopy(one)
+            made = one(channels) if callable(one) and not isinstance(one, nn.Module) else copy.deepcopy(one)
         except Exception as error:
             raise InputError(
                 f"the encoder of group {name!r} cannot be made: {error!r}; give a function that does"
             ) from error
-        check_encoder(name, made, input_shape)
+        check_encoder(name, made, like)
         encoders[name] = made
     return encoders
 
 
-def check_encoder(name: str, encoder: nn.Module, input_shape: torch.Size) -> None:
+def check_encoder(name: str, encoder: nn.Module, like: Tensor) -> None:
     """An encoder must map `[M, C, H, W]` to `[M, D]`; it is tried on two blank images in evaluation mode."""
     if not isinstance(encoder, nn.Module):
         raise InputError(
@@ -45,15 +47,15 @@ def check_encoder(name: str, encoder: nn.Module, input_shape: torch.Size) -> Non
             "or a function from the number of channels to one"
         )
     training = encoder.training
-    size = "x".join(map(str, input_shape))
+    size = "x".join(map(str, like.shape))
     try:
         with torch.no_grad():
-            vectors = encoder.eval()(torch.zeros(2, *input_shape))
+            vectors = encoder.eval()(two_blank(like))
     except Exception as error:
         first = str(error).splitlines()[0] if str(error) else repr(error)
         raise InputError(
-            f"images of size {size} do not fit the encoder of group {name!r}: {first}; "
-            "resize the images or pass an encoder made for them"
+            f"inputs of size {size} do not fit the encoder of group {name!r}: {first}; "
+            "resize them or pass an encoder made for them"
         ) from error
     finally:
         encoder.train(training)

@@ -81,12 +81,10 @@ class LearnedPrototypeNetwork(PrototypeNetwork):
     They begin near zero, all alike: the warm-up on the anchors tells them apart.
     """
 
-    def __init__(
-        self, space: ConceptSpace, encoders: Mapping[str, nn.Module], scaled: bool, input_shape: torch.Size
-    ) -> None:
+    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], scaled: bool, like: Tensor) -> None:
         super().__init__(space, encoders, scaled)
         for group in space.groups:
-            size = embedding_size(encoders[group.encoder], input_shape)
+            size = embedding_size(encoders[group.encoder], like)
             self.prototypes[module_key(group.name)] = nn.Parameter(FIRST * torch.randn(len(group.primitives), size))
 
     def forward(self, inputs: Tensor, anchors: Sequence[Tensor]) -> Reading:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from softpnet.networks.finite import not_finite
 from softpnet.task.concepts import ConceptSpace
+from softpnet.task.data import Inputs
+from softpnet.task.lazy import numbers
 
 AT_ONCE = 512
 """Inference reads about so many inputs per pass."""
@@ -46,7 +48,7 @@ class Reader(nn.Module):
 
     @abstractmethod
     def log_p(self, inputs: Tensor) -> Tensor:
-        """log p `[B, k, h]` of inputs `[B, n, C, H, W]`."""
+        """log p `[B, k, h]` of inputs `[B, n, *shape]`."""
 
     def embed(self, inputs: Tensor) -> list[Tensor]:
         """Embeddings of the slots of each group, `[B, n_g, D]`."""
@@ -77,12 +79,12 @@ class Reader(nn.Module):
         return [slots[g] for g in sorted(slots)], [embedded[g] for g in sorted(embedded)]
 
 
-def in_parts(space: ConceptSpace, inputs: Tensor) -> tuple[Tensor, ...]:
-    """Inputs `[N, n, C, H, W]`, as many at a time as inference reads in one pass."""
-    return inputs.split(max(1, AT_ONCE // space.slots))
+def in_parts(space: ConceptSpace, inputs: Inputs) -> Iterator[Tensor]:
+    """Inputs `[N, n, *shape]` as numbers, as many at a time as inference reads in one pass."""
+    return (numbers(part) for part in inputs.split(max(1, AT_ONCE // space.slots)))
 
 
 @torch.no_grad()
-def read(module: Reader, inputs: Tensor) -> Tensor:
-    """log p `[N, k, h]` of inputs `[N, n, C, H, W]`, part by part."""
+def read(module: Reader, inputs: Inputs) -> Tensor:
+    """log p `[N, k, h]` of inputs `[N, n, *shape]`, part by part."""
     return torch.cat([module.log_p(part) for part in in_parts(module.space, inputs)])

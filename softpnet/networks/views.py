@@ -8,20 +8,32 @@ import torch
 from torch import Generator, Tensor
 
 from softpnet.errors import TaskError, user_code
-from softpnet.networks.augmentation import affine
-from softpnet.task.task import AFFINE, Task
+from softpnet.networks.augmentation import affine, noise
+from softpnet.task.task import AUTO, Augment, Task
+
+
+def augmentation(task: Task, like: Tensor) -> Augment | None:
+    """How inputs like that, `[*shape]`, are augmented, if at all."""
+    augment = task.augment
+    if augment == AUTO:
+        if not like.is_floating_point() or like.dim() not in (1, 3):
+            return None
+        return affine(task.background) if like.dim() == 3 else noise()
+    if augment is not None and not callable(augment):
+        raise TaskError(
+            f"augment of task {task.name!r} is {augment!r}, expected a function of inputs and a generator, "
+            f"{AUTO!r}, or None for no augmentation"
+        )
+    return augment
 
 
 def random_views(task: Task, inputs: Tensor, generator: Generator) -> Tensor:
-    """Inputs `[..., C, H, W]`, augmented; the inputs themselves where the task has no augmentation."""
-    if task.augment is None:
+    """Inputs `[B, n, *shape]`, augmented; the inputs themselves where there is no augmentation for them."""
+    if not inputs.numel():
         return inputs
-    augment = affine(task.background) if task.augment == AFFINE else task.augment
-    if not callable(augment):
-        raise TaskError(
-            f"augment of task {task.name!r} is {augment!r}, expected a function of inputs and a generator, "
-            f"{AFFINE!r}, or None for no augmentation"
-        )
+    augment = augmentation(task, inputs[0, 0])
+    if augment is None:
+        return inputs
     shape = list(inputs.shape)
     with user_code(f"augment of task {task.name!r} failed when called with inputs {shape} and a generator"):
         views = augment(inputs, generator)
@@ -35,7 +47,7 @@ def random_views(task: Task, inputs: Tensor, generator: Generator) -> Tensor:
 
 
 def check_augment(task: Task, anchors: Sequence[Tensor]) -> None:
-    """Raise where the task's augmentation cannot be used: it is tried on copies of the anchors `[P, C, H, W]`."""
+    """Raise where the task's augmentation cannot be used: it is tried on copies of the anchors `[P, *shape]`."""
     for originals in anchors:
         copies = originals.expand(2, *originals.shape)
         given = copies.clone()

@@ -43,7 +43,13 @@ def page(path: Path, height: float, width: float = WIDTH) -> Iterator[tuple[Figu
 
 
 def show(axes: Axes, image: Tensor, extent: tuple[float, float, float, float] | None = None) -> None:
-    """Draw an image [C,H,W] with values in [0,1]; of channels that are no colours, their mean."""
+    """Draw an image [C,H,W] with values in [0,1]; of channels that are no colours, their mean.
+
+    Of any other input, its numbers as a strip of grey, from the lowest to the highest.
+    """
+    if image.dim() != 3 or not image.is_floating_point():
+        strip = image.float().reshape(1, 1, -1)
+        image = (strip - strip.amin()) / (strip.amax() - strip.amin()).clamp_min(1e-9)
     seen = image if len(image) in (1, 3) else image.mean(0, keepdim=True)
     pixels = seen.clamp(0, 1).permute(1, 2, 0).numpy(force=True)  # [H,W,C]
     axes.imshow(pixels, cmap="gray", vmin=0, vmax=1, extent=extent)

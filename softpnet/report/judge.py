@@ -17,8 +17,8 @@ from softpnet.learner import Learner
 from softpnet.report.accuracy import accuracies
 from softpnet.report.pictures import curves, learned
 from softpnet.storage import digest, from_json, to_json, to_safetensors
+from softpnet.task.anchors import arrange_anchors
 from softpnet.task.data import Data, make_data
-from softpnet.task.inputs import arrange_anchors
 from softpnet.task.task import Task
 from softpnet.training.config import read_config
 from softpnet.training.folder import METRICS, MODEL, RunFolder

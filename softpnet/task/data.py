@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Generator, Tensor
 
-from softpnet.errors import InputError, TaskError, user_code
-from softpnet.task.concepts import check_name
+from softpnet.errors import InputError, TaskError, about, user_code
+from softpnet.task.concepts import ConceptSpace, check_name
 from softpnet.task.integers import as_int64, is_integer
+from softpnet.task.lazy import LazyInputs, as_inputs
 
 if TYPE_CHECKING:
     from softpnet.task.task import Task
+
+
+Inputs = Tensor | LazyInputs
+"""One input per slot of every example: a tensor `[N, n, *shape]`, or what is read when a batch asks for it."""
 
 
 class Examples(NamedTuple):
@@ -21,15 +26,15 @@ class Examples(NamedTuple):
     Concepts are there to judge by; of all methods only one that declares `needs_concepts` trains on them.
     """
 
-    inputs: Tensor  # [N, n, C, H, W]
+    inputs: Any  # [N, n, *shape]: a tensor, or a source that has len() and gives an example [n, *shape] by its number
     labels: Tensor  # [N] or [N, m]
     concepts: Tensor | None = None  # [N, k]
 
 
 class Anchors(NamedTuple):
-    """One labelled image per primitive of a group."""
+    """One labelled input per primitive of a group."""
 
-    inputs: Tensor  # [P, C, H, W]
+    inputs: Tensor  # [P, *shape]
     concepts: Tensor  # [P] primitive ids, or [P, a] attribute values
 
 
@@ -61,13 +66,15 @@ def make_data(task: Task, streams: Callable[[str], Generator]) -> Data:
         raise TaskError(f"the data of task {task.name!r} has no test set; give tests={{'test': Examples(...)}}")
     for name in data.tests:
         check_name(f"a test set of task {task.name!r}", name)
-    tests = {name: _whole(f"test set {name!r}", examples) for name, examples in data.tests.items()}
-    return data._replace(train=_whole("training set", data.train), tests=tests)
+    tests = {name: _whole(f"test set {name!r}", examples, task.space) for name, examples in data.tests.items()}
+    return data._replace(train=_whole("training set", data.train, task.space), tests=tests)
 
 
-def _whole(name: str, examples: Any) -> Examples:
-    """The examples, with labels and concepts of whatever whole type as int64."""
+def _whole(name: str, examples: Any, space: ConceptSpace) -> Examples:
+    """The examples, with labels and concepts of whatever whole type as int64; a source of inputs is made lazy."""
     if not isinstance(examples, Examples):
         raise TaskError(f"the {name} is {type(examples).__name__}, expected softpnet.Examples(inputs, labels)")
+    with about(name):
+        examples = examples._replace(inputs=as_inputs(examples.inputs, space))
     parts = {part: value for part, value in examples._asdict().items() if part != "inputs" and is_integer(value)}
     return examples._replace(**{part: as_int64(value, f"the {part} of the {name}") for part, value in parts.items()})

@@ -220,6 +220,8 @@ class Hardware:
     """Threads per process; the default leaves torch's own choice."""
     processes: int = 1
     """Processes that train together, each on its own share of the examples."""
+    workers: int = 0
+    """Further processes, of each of them, that read inputs ahead where those are not in memory."""
 
     @classmethod
     def out_of(cls, given: dict[str, Any]) -> Hardware:
@@ -231,11 +233,12 @@ class Hardware:
         """Raise for a value that cannot be; itself otherwise."""
         _require_one_of("device", self.device, Device)
         _require_one_of("precision", self.precision, Precision)
-        bounds = {"processes": MOST_PROCESSES} | ({} if self.threads is None else {"threads": MOST_THREADS})
-        for name, bound in bounds.items():
+        bounds = {"processes": (1, MOST_PROCESSES), "workers": (0, MOST_PROCESSES)}
+        bounds |= {} if self.threads is None else {"threads": (1, MOST_THREADS)}
+        for name, (least, bound) in bounds.items():
             value, most = getattr(self, name), max(bound, os.cpu_count() or 1)
-            fine = 1 <= whole_number(name, value) <= most
-            _require(name, value, fine, f"1 to {most:,}, and best no more than the processors of this machine")
+            fine = least <= whole_number(name, value) <= most
+            _require(name, value, fine, f"{least} to {most:,}, and best no more than the processors of this machine")
         return self
 
 

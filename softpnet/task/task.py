@@ -23,11 +23,11 @@ and the whole batch is moved at once. A row that cannot move stays."""
 
 
 Augment = Callable[[Tensor, Generator], Tensor]
-"""Augmentation: inputs `[..., C, H, W]` -> a fresh random view of each, same shape and type. Contract: the whole batch
+"""Augmentation: inputs `[..., *shape]` -> a fresh random view of each, same shape and type. Contract: the whole batch
 is changed at once, all draws are from the generator (the CPU's, wherever the inputs are), and the inputs stay."""
 
-AFFINE: Literal["affine"] = "affine"
-"""The augmentation of a task that names none: the paper's."""
+AUTO: Literal["auto"] = "auto"
+"""The augmentation of a task that names none: the paper's for images, noise for vectors, none for other inputs."""
 
 
 class Corruption(NamedTuple):
@@ -57,7 +57,8 @@ class Task:
         encoder: makes the encoder of one group from the number of image channels; conv4 unless given.
         background: pixel value outside an augmented image.
         augment: makes random views of anchors and inputs, `softpnet.augment` has some; None for none at all. Unless
-            given, images are turned, moved, scaled and sheared, and what comes from outside is background.
+            given, images are turned, moved, scaled and sheared, and what comes from outside is background; vectors get
+            some noise; other inputs stay as they are.
         settings: fields of `Settings` that are this task's own, by name.
         presets: those that it has in one preset only, by the preset's name: `{"paper": {"rule_weight": 5.0}}`.
         origin: where the task was found, so that a saved model can find it again; set by `tasks.load`.
@@ -73,7 +74,7 @@ class Task:
     data: Callable[[Callable[[str], Generator]], Data] | None = None
     encoder: Callable[[int], nn.Module] | None = None
     background: float = 0.0
-    augment: Augment | Literal["affine"] | None = AFFINE
+    augment: Augment | Literal["auto"] | None = AUTO
     settings: Mapping[str, Any] = field(default_factory=dict)
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     origin: Mapping[str, Any] | None = None

@@ -11,8 +11,9 @@ from torch import Generator, Tensor
 
 from softpnet.networks.calibration import Calibration, fitted
 from softpnet.networks.reader import Reader, read
-from softpnet.networks.views import random_views
+from softpnet.networks.views import augmentation, random_views
 from softpnet.rules.confidence import asked, compiled_rule
+from softpnet.task.lazy import numbers, readable
 from softpnet.task.task import Task
 from softpnet.training.prepare import Given
 from softpnet.training.streams import stream_seed
@@ -26,20 +27,23 @@ def calibrated(task: Task, module: Reader, given: Given, seed: int) -> Calibrati
     """The calibration of a module that is ready for inference. No stream of the training is drawn from."""
     generator = Generator().manual_seed(stream_seed(seed, "calibration"))
     chosen = torch.randperm(len(given.inputs), generator=generator)[: max(1, INPUTS // task.space.slots)]
-    inputs = given.inputs[chosen]
+    chosen, found = readable(given.inputs, chosen)
+    inputs = numbers(found)
     clean, seen = read(module, inputs), read(module, random_views(task, inputs, generator))  # [B, k, h]
     fine = torch.isfinite(clean.amax(-1) + seen.amax(-1)).all(1)  # what cannot be read teaches nothing
-    return fitted(task.space, seen[fine], exact_target(task, clean[fine], given.labels[chosen][fine]))
+    # Without augmentation, the same inputs again would only make the model surer of itself.
+    still = augmentation(task, inputs[0, 0]) is None
+    target = exact_target(task, clean[fine], given.labels[chosen][fine])
+    return fitted(task.space, seen[fine], torch.zeros_like(target) if still else target)
 
 
 def exact_target(task: Task, log_p: Tensor, labels: Tensor) -> Tensor:
     """The soft target `[B, k, h]` of inputs that are read as log p `[B, k, h]`.
 
-    It is zero, so that temperatures stay 1, where the rule is not compiled or too large to be asked, and where the task
-    has no augmentation: the same inputs again would only make the model surer of itself.
+    It is zero, so that temperatures stay 1, where the rule is not compiled or too large to be asked.
     """
     rule = compiled_rule(task)
-    if rule is None or task.augment is None or not len(labels):
+    if rule is None or not len(labels):
         return torch.zeros_like(log_p)
     found = asked(rule.marginals, log_p, labels)
     return torch.zeros_like(log_p) if found is None else found

@@ -63,7 +63,7 @@ class Config(Struct, frozen=True, kw_only=True):
     settings: Settings
     given_by: dict[str, Giver]  # of every setting
     hardware: Hardware
-    input_shape: Annotated[tuple[Length, ...], Meta(min_length=3, max_length=3)]  # C, H, W
+    input_shape: Annotated[tuple[Length, ...], Meta(max_length=8)]  # of the input of one slot
     versions: dict[str, str]
     machine: dict[str, str | int | None]
     data: Sha256 | None  # of what was trained on; None for a model that was saved without a run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ from softpnet.methods.schedules import halving
 from softpnet.networks.finite import not_finite
 from softpnet.networks.reader import Reader
 from softpnet.targets.source import UNTAUGHT
+from softpnet.task.data import Inputs
+from softpnet.task.lazy import LazyInputs, readable
 from softpnet.task.settings import Settings
 from softpnet.training.processes import to_run
 from softpnet.training.streams import Streams
@@ -73,7 +75,7 @@ class Position:
 
 
 class Training:
-    """All that evolves while a module is trained in place on inputs `[N, n, C, H, W]` and labels.
+    """All that evolves while a module is trained in place on inputs `[N, n, *shape]` and labels.
 
     Labels that cannot be trained on raise at once. Between two steps of `steps()` everything that the next step
     depends on is in the attributes, from where `checkpoint.py` takes it.
@@ -85,15 +87,16 @@ class Training:
         self,
         method: Method,
         module: Reader,
-        inputs: Tensor,
+        inputs: Inputs,
         labels: Tensor,
         settings: Settings,
         streams: Streams,
         fabric: Fabric,
         concepts: Tensor | None = None,
+        workers: int = 0,
     ) -> None:
         self.method, self.module, self.settings, self.streams, self.fabric = method, module, settings, streams, fabric
-        self.inputs, self.labels = inputs, labels
+        self.inputs, self.labels, self.workers = inputs, labels, workers
         self.concepts = concepts  # [N, k], for a method that needs them
         self.adam = torch.optim.Adam(
             module.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, foreach=True
@@ -120,7 +123,7 @@ class Training:
         began = time.perf_counter()
         while at.warmup < settings.warmup_steps and at.epoch == at.step == 0:
             chosen = torch.randint(len(self.own), (settings.warmup_examples,), generator=self.streams("warm-up"))
-            loss = self.method.warm_up(self.model, self._inputs(self.own[chosen]), self.streams)
+            loss = self.method.warm_up(self.model, self._shown(self.own[chosen]), self.streams)
             if loss is None:
                 break
             self._update(loss, f"warm-up step {at.warmup + 1}, on the anchors alone")
@@ -134,10 +137,10 @@ class Training:
             self.order = self.own[torch.randperm(len(self.own), generator=self.streams("batches"))]
         batches = self.order.split(settings.batch_size)
         began = time.perf_counter() - at.seconds
-        for ids in batches[at.step :]:
+        for ids, inputs in self._read(batches[at.step :]):
             self._set_learning_rate(at.epoch + at.step / len(batches))
             concepts = None if self.concepts is None else self.concepts[ids].to(self.fabric.device)
-            batch = Batch(self._inputs(ids), self.labels[ids].to(self.fabric.device), ids, concepts)
+            batch = Batch(to_run(self.fabric, inputs), self.labels[ids].to(self.fabric.device), ids, concepts)
             clock = Clock(at.epoch, at.step)
             loss, info = self.method.loss(self.model, self.state, batch, clock, self.streams)
             self._update(loss, f"epoch {at.epoch + 1}, step {at.step + 1}, on the batch of examples {ids.tolist()}")
@@ -191,8 +194,21 @@ class Training:
                 f"lower learning_rate, which is {self.settings.learning_rate:g}, or rule_weight"
             )
 
-    def _inputs(self, ids: Tensor) -> Tensor:
-        return to_run(self.fabric, self.inputs[ids])
+    def _shown(self, ids: Tensor) -> Tensor:
+        return to_run(self.fabric, readable(self.inputs, ids)[1])
+
+    def _read(self, batches: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+        """The ids of every batch, without those whose input is to be skipped, and their inputs `[B, n, *shape]`."""
+        if not isinstance(self.inputs, LazyInputs):
+            yield from ((ids, self.inputs[ids]) for ids in batches)
+            return
+        for ids, (kept, inputs) in zip(batches, self.inputs.batches(batches, self.workers), strict=True):
+            if not kept:
+                raise TrainingError(f"no input of the batch of examples {ids.tolist()} can be read; mend or drop them")
+            if len(kept) < len(ids):
+                lost = sorted(set(ids.tolist()) - set(kept))
+                warnings.warn(f"inputs {lost} cannot be read, and are skipped", stacklevel=2)
+            yield torch.tensor(kept), inputs
 
     def _update(self, loss: Tensor, where: str) -> None:
         if not loss.requires_grad:

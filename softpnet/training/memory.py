@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # the command line names memory errors too, and does not wait
     from torch import Tensor
 
     from softpnet.task.concepts import ConceptSpace
+    from softpnet.task.data import Inputs
     from softpnet.task.settings import Settings
 
 NUMBER = 4  # bytes
@@ -22,7 +23,7 @@ SIGNS = ("allocate memory", "out of memory", "not enough memory", "bad_alloc", "
 """What torch, and what it is built on, say of memory that they did not get."""
 
 
-def check_memory(settings: Settings, space: ConceptSpace, inputs: Tensor, anchors: Sequence[Tensor]) -> None:
+def check_memory(settings: Settings, space: ConceptSpace, inputs: Inputs, anchors: Sequence[Tensor]) -> None:
     """Raise where one setting alone asks for more memory than the machine has."""
     found = demands(settings, space, inputs, anchors)
     name = max(found, key=lambda each: found[each])
@@ -34,10 +35,10 @@ def check_memory(settings: Settings, space: ConceptSpace, inputs: Tensor, anchor
         )
 
 
-def demands(settings: Settings, space: ConceptSpace, inputs: Tensor, anchors: Sequence[Tensor]) -> dict[str, int]:
+def demands(settings: Settings, space: ConceptSpace, inputs: Inputs, anchors: Sequence[Tensor]) -> dict[str, int]:
     """Bytes of the largest tensors that each setting makes grow; at least so many, since what lies between is left out.
 
-    Inputs `[N, n, C, H, W]`, anchors per group `[P, C, H, W]`.
+    Inputs `[N, n, *shape]`, anchors per group `[P, *shape]`.
     """
     one, batch = math.prod(inputs.shape[2:]), min(settings.batch_size, len(inputs))
     primitives, k = max(map(len, anchors)), space.k

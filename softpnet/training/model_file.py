@@ -46,11 +46,12 @@ def read_model(folder: RunFolder, space: ConceptSpace, input_shape: Size) -> Sto
     for group in space.groups:
         stored = tensors.get(f"{ANCHORS}{group.name}")
         expected = [len(group.primitives), *input_shape]
-        if stored is None or list(stored.shape) != expected or stored.dtype != torch.float32:
+        fits = stored is not None and list(stored.shape) == expected and stored.dtype in (torch.float32, torch.int64)
+        if not fits:
             found = None if stored is None else f"{stored.dtype} {list(stored.shape)}"
             raise InputError(
                 f"the model in {folder.path} does not fit this task: its anchors of {group.name!r} are {found}, "
-                f"expected {torch.float32} {expected}; pass the task that it was trained with"
+                f"expected {torch.float32} or {torch.int64} {expected}; pass the task that it was trained with"
             )
     weights = {name.removeprefix(WEIGHTS): t for name, t in tensors.items() if name.startswith(WEIGHTS)}
     anchors = [tensors[f"{ANCHORS}{group.name}"] for group in space.groups]

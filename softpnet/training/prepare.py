@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +16,10 @@ from softpnet.networks.make_encoders import check_trainable
 from softpnet.networks.reader import Reader
 from softpnet.networks.views import check_augment
 from softpnet.rules.function import check_rule
-from softpnet.task.data import Anchors
-from softpnet.task.inputs import arrange_anchors, check_inputs, check_labels, needed_concepts
+from softpnet.task.anchors import arrange_anchors
+from softpnet.task.data import Anchors, Inputs
+from softpnet.task.inputs import check_inputs, check_labels, needed_concepts
+from softpnet.task.lazy import LazyInputs, numbers
 from softpnet.task.settings import Hardware, Settings
 from softpnet.task.task import Task
 from softpnet.training.identity import fingerprint
@@ -30,29 +32,30 @@ from softpnet.training.streams import Streams, borrowed_global_generator
 class Given(NamedTuple):
     """Examples and anchors that training may start with."""
 
-    inputs: Tensor  # [N, n, C, H, W]
+    inputs: Inputs  # [N, n, *shape]
     labels: Tensor  # [N] or [N, m], int64
-    anchors: list[Tensor]  # per group [P, C, H, W]
+    anchors: list[Tensor]  # per group [P, *shape]
     concepts: Tensor | None  # [N, k], for a method that needs them
 
     def fingerprint(self) -> str:
-        """One sha256 for all of it."""
+        """One sha256 for all of it; of lazy inputs, for some of them."""
         truth = [] if self.concepts is None else [self.concepts]
-        return fingerprint([self.inputs, self.labels, *truth, *self.anchors])
+        shown = self.inputs.sample() if isinstance(self.inputs, LazyInputs) else self.inputs
+        return fingerprint([shown, self.labels, *truth, *self.anchors])
 
 
 def accept(
     task: Task,
     method: type[Method],
     name: str,
-    inputs: Tensor,
+    given: Any,
     labels: Tensor,
     anchors: Anchors | Mapping[str, Anchors],
     concepts: Tensor | None,
 ) -> Given:
     """Raise where the rule or what is given cannot be trained on; nothing is built yet."""
     check_rule(task)
-    check_inputs(inputs, task.space)
+    inputs = check_inputs(given, task.space)
     whole = check_labels(labels, len(inputs), task)
     truth = needed_concepts(concepts, len(inputs), task.space, name) if method.needs_concepts else None
     return Given(inputs, whole, arrange_anchors(task.space, anchors, inputs.shape[2:]), truth)
@@ -78,10 +81,12 @@ def build(
     check_trainable(module, name)
     check_last_batch(module, settings.batch_size, given.inputs, hardware.processes)
     with step_memory_errors_named():
-        return Training(method, module, given.inputs, given.labels, settings, streams, fabric, given.concepts)
+        return Training(
+            method, module, given.inputs, given.labels, settings, streams, fabric, given.concepts, hardware.workers
+        )
 
 
-def check_last_batch(module: Reader, batch_size: int, inputs: Tensor, processes: int = 1) -> None:
+def check_last_batch(module: Reader, batch_size: int, inputs: Inputs, processes: int = 1) -> None:
     """An encoder with batch norm over vectors cannot train on one input alone, which the last batch may be."""
     own = len(inputs) // processes
     last = own % batch_size or batch_size
@@ -89,7 +94,7 @@ def check_last_batch(module: Reader, batch_size: int, inputs: Tensor, processes:
         return  # prototypes go through the encoder together with the anchors
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         try:
-            copy.deepcopy(module).train()(inputs[:1])
+            copy.deepcopy(module).train()(numbers(inputs[:1]))
         except Exception as error:
             fitting = (size for size in range(max(2, batch_size), own + 1) if own % size != 1)
             raise InputError(

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from softpnet.errors import InputError, SoftPNetError, TrainingError
+from softpnet.task.lazy import numbers
 from softpnet.task.settings import Hardware, Precision
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def lost_processes_named(fabric: Fabric) -> Iterator[None]:
         ) from error
 
 
-def to_run(fabric: Fabric, images: Tensor) -> Tensor:
-    """Images on the run's device, in double precision where it computes in that."""
-    double = fabric.strategy.precision.precision == DOUBLE
-    return images.to(fabric.device, torch.float64 if double else images.dtype)
+def to_run(fabric: Fabric, inputs: Tensor) -> Tensor:
+    """Inputs as numbers on the run's device, in double precision where it computes in that."""
+    read = numbers(inputs)
+    double = fabric.strategy.precision.precision == DOUBLE and read.is_floating_point()
+    return read.to(fabric.device, torch.float64 if double else read.dtype)

@@ -241,14 +241,14 @@ BROKEN = {
         "data repeatable",
         "anchor inputs differ",
     ),
-    "bytes": (
-        dict(data=with_data(inputs=lambda d: d.train.inputs.byte())),
+    "complex numbers": (
+        dict(data=with_data(inputs=lambda d: d.train.inputs + 0j)),
         "inputs",
-        "training set: inputs are torch.uint8, expected torch.float32",
+        "training set: inputs are torch.complex64, expected real or whole numbers",
     ),
-    "inputs as a list": (dict(data=with_data(inputs=lambda d: [1])), "inputs", "training set: inputs are list"),
+    "inputs as a list": (dict(data=with_data(inputs=lambda d: [1])), "data", "training set: input 0 has shape []"),
     "a slot too few": (dict(data=with_data(inputs=lambda d: d.train.inputs[:, :1])), "inputs", "have 1 slots"),
-    "infinite pixels": (dict(data=with_data(inputs=lambda d: d.train.inputs / 0)), "inputs", "NaN or infinite pixels"),
+    "infinite pixels": (dict(data=with_data(inputs=lambda d: d.train.inputs / 0)), "inputs", "NaN or infinite numbers"),
     "another size in the test set": (
         dict(data=with_data(tests=lambda d: {"large": d.train._replace(inputs=torch.zeros(20, 2, 1, 9, 9))})),
         "inputs",
@@ -421,7 +421,7 @@ def test_a_method_without_episodes_misses_no_augmentation():
     still = dataclasses.replace(GOOD, augment=None)
     assert sp.check_task(still, method="supervised", preset="paper")["idle settings"].outcome == "passed"
     report = sp.check_task(still, method="supervised", preset="paper", views=True)
-    assert report["idle settings"].message == "the task has no augmentation: views are the inputs themselves"
+    assert report["idle settings"].message == "there is no augmentation: views are the inputs themselves"
 
 
 def test_a_pool_smaller_than_the_working_set_is_warned_of_where_it_is_used(uncompiled):

@@ -101,8 +101,8 @@ def test_groups_with_like_names_have_their_own_encoders_and_prototypes():
 
 
 def test_learned_prototypes_read_inputs_and_anchors_and_are_weights_of_the_network(generator):
-    encoder, shape = flat_encoder(4), torch.Size([1, 2, 2])
-    net = LearnedPrototypeNetwork(ConceptSpace(slots=2, values=3), {"concept": encoder}, True, shape)
+    encoder, like = flat_encoder(4), torch.zeros(1, 2, 2)
+    net = LearnedPrototypeNetwork(ConceptSpace(slots=2, values=3), {"concept": encoder}, True, like)
     images, anchors = torch.rand(5, 2, 1, 2, 2, generator=generator), torch.rand(4, 3, 1, 2, 2, generator=generator)
     reading, (learned,) = net(images, [anchors]), net.settled()
 

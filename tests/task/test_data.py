@@ -32,7 +32,7 @@ def made(tests, train=TRAIN):
             r"inputs have size \[1, 9, 9\], but the training inputs have \[1, 8, 8\]",
         ),
         ({"inputs": torch.zeros(9, 2, 3, 8, 8)}, r"inputs have size \[3, 8, 8\], but the training inputs"),
-        ({"inputs": torch.zeros(9, 8, 8)}, "inputs have rank 3"),
+        ({"inputs": torch.zeros(9)}, "inputs have rank 1"),
         ({"inputs": None}, "inputs are NoneType"),
         ({"labels": CONCEPTS}, r"labels have shape \[9, 2\], but the rule gives \[N\]"),
         ({"labels": None}, "labels are NoneType"),
@@ -51,7 +51,7 @@ def test_a_test_set_that_could_not_be_judged_on_is_refused_before_training(chang
 @pytest.mark.parametrize(
     "changes, says",
     [
-        ({"inputs": TRAIN.inputs[0]}, "inputs have rank 4"),
+        ({"inputs": TRAIN.inputs[:, 0, 0, 0, 0]}, "inputs have rank 1"),
         ({"labels": CONCEPTS}, r"labels have shape \[9, 2\]"),
         ({"concepts": CONCEPTS.tolist()}, "concepts are list"),
         ({"concepts": CONCEPTS - 1}, r"concepts \[-1, -1\] of example 0 lie outside the space"),

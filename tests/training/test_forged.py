@@ -127,6 +127,7 @@ RIGHT = {  # of the settings, by their type, and of all other entries
     ("given_by", "epochs"): set(),
     ("hardware", "threads"): {"null", "a whole number"},
     ("hardware", "processes"): {"a whole number"},
+    ("hardware", "workers"): {"a whole number"},
     ("versions",): {"an empty object"},
     ("versions", "torch"): {"text", "nothing"},
     ("machine",): {"an empty object"},

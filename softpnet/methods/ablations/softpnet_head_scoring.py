@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from softpnet.methods import softpnet
@@ -18,9 +17,9 @@ from softpnet.task.concepts import ConceptSpace
 class HeadedPrototypeNetwork(PrototypeNetwork):
     """Linear heads beside the prototypes: training sees the heads' log p, inference that of the prototypes."""
 
-    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], input_shape: torch.Size) -> None:
+    def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module], like: Tensor) -> None:
         super().__init__(space, encoders)
-        self.heads = LinearHeads(space, encoders, input_shape)
+        self.heads = LinearHeads(space, encoders, like)
 
     def forward(self, inputs: Tensor, anchors: Sequence[Tensor]) -> Reading:
         slots, embedded = self.embed_with_anchors(inputs, anchors)
@@ -39,4 +38,4 @@ class Method(softpnet.Method):
     idle_parts = True  # the heads, in the warm-up
 
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
-        return HeadedPrototypeNetwork(self.task.space, encoders, self.anchors[0].shape[1:])
+        return HeadedPrototypeNetwork(self.task.space, encoders, self.anchors[0][0])

@@ -1,0 +1,180 @@
+"""Inputs that are read when a batch asks for them: a Dataset, a memory map, or whatever gives items by number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softpnet.errors import InputError, SoftPNetError
+from softpnet.task.ahead import read_ahead
+from softpnet.task.concepts import ConceptSpace
+
+SAMPLE = 64
+"""Items by which two lazy sources are told apart; reading all could take hours."""
+Read = tuple[list[int], Tensor]
+"""Numbers of the items that could be read, and those items `[B, n, *shape]`."""
+
+
+class LazyInputs:
+    """A source of inputs that looks like a tensor `[N, n, *shape]` to whoever asks for its size or some of its items.
+
+    An item of the source is one example: a tensor or array `[n, *shape]`; or a tuple, list or dict with an entry per
+    slot. None stands for an item that is to be skipped. A source with `__getitems__` is asked for a batch at once.
+    """
+
+    def __init__(self, source: Any, slots: int) -> None:
+        self.source, self.slots, self.count = source, slots, len(source)
+        if self.count == 0:
+            raise InputError("inputs are empty, expected at least one")
+        self.shape, self.dtype = torch.Size([self.count]), torch.float32  # until the first item is known
+        first = self._first()
+        self.shape, self.dtype = torch.Size([self.count, *first.shape]), first.dtype
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, which: Any) -> Tensor:
+        """Some items, as a tensor would give them; every one of them must be readable."""
+        if isinstance(which, tuple):
+            return self[which[0]][which[1:]]
+        if isinstance(which, Tensor) and which.dtype == torch.bool:
+            which = which.nonzero().flatten()
+        if isinstance(which, slice):
+            which = range(*which.indices(self.count))
+        one = not isinstance(which, (Tensor, Sequence)) or (isinstance(which, Tensor) and which.dim() == 0)
+        ids = [int(which)] if one else [int(each) for each in which]
+        read, items = self.read(ids)
+        if len(read) < len(ids):
+            lost = next(number for number in ids if number not in read)
+            raise InputError(f"input {lost} cannot be read, and here none may be skipped; mend or drop it")
+        return items[0] if one else items
+
+    def split(self, size: int) -> Iterator[Tensor]:
+        """All items, so many at a time."""
+        return (self[start : start + size] for start in range(0, self.count, size))
+
+    def read(self, ids: Sequence[int]) -> Read:
+        """The items of these numbers, as far as none of them is to be skipped."""
+        if len(self.source) != self.count:
+            raise InputError(
+                f"the source of inputs had {self.count:,} items and now has {len(self.source):,}; it must not change"
+            )
+        found = self._items(ids)
+        if hasattr(self.source, "__array__") and len(found):  # a whole batch at once
+            self._tensor(found[0], ids[0])
+            return list(ids), _plain(found)
+        items = [(number, self._tensor(item, number)) for number, item in zip(ids, found, strict=True)]
+        kept = [(number, item) for number, item in items if item is not None]
+        expected = self.shape[1:]
+        for number, item in kept:
+            if len(self.shape) > 1 and (item.shape != expected or item.dtype != self.dtype):
+                raise InputError(
+                    f"input {number} is {item.dtype} {list(item.shape)}, but the first is {self.dtype} "
+                    f"{list(expected)}; give all of them one type and size"
+                )
+        none = torch.zeros(0, *expected, dtype=self.dtype)
+        return [number for number, _ in kept], torch.stack([item for _, item in kept]) if kept else none
+
+    def batches(self, ids: Sequence[Tensor], workers: int = 0) -> Iterator[Read]:
+        """One batch after the other, read ahead by so many processes; the same whatever their number."""
+        for found in read_ahead(self._answer, [each.tolist() for each in ids], workers):
+            if isinstance(found, SoftPNetError):
+                raise found
+            kept, items = found
+            yield kept, torch.from_numpy(items)
+
+    def sample(self) -> Tensor:
+        """A few items, spread over the source, as far as they can be read."""
+        return self.read(torch.linspace(0, self.count - 1, min(SAMPLE, self.count)).long().tolist())[1]
+
+    def _answer(self, ids: list[int]) -> Any:
+        """What a reading process answers: errors as they are, and numbers without a tensor's shared memory."""
+        try:
+            kept, items = self.read(ids)
+        except SoftPNetError as error:
+            return error
+        return kept, items.numpy()
+
+    def _first(self) -> Tensor:
+        for number in range(self.count):
+            _, items = self.read([number])
+            if len(items):
+                return items[0]
+        raise InputError(f"none of the {self.count:,} inputs can be read")
+
+    def _items(self, ids: Sequence[int]) -> Sequence[Any]:
+        try:
+            if hasattr(self.source, "__getitems__"):
+                return self.source.__getitems__(list(ids))
+            if hasattr(self.source, "__array__"):
+                return self.source[list(ids)]
+            return [self.source[number] for number in ids]
+        except SoftPNetError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"the source of inputs, a {type(self.source).__name__}, cannot be read at {list(ids)[:3]}: {error!r}"
+            ) from error
+
+    def _tensor(self, item: Any, number: int) -> Tensor | None:
+        """One example as a tensor `[n, *shape]`."""
+        if item is None:
+            return None
+        try:
+            if isinstance(item, Mapping):
+                item = tuple(item.values())
+            if isinstance(item, (tuple, list)):
+                parts = [_plain(part) for part in item]
+                found = parts[0] if len(parts) == 1 and self.slots > 1 else torch.stack(parts)
+            else:
+                found = _plain(item)
+        except Exception as error:
+            raise InputError(
+                f"input {number} is {type(item).__name__}, expected an array [n, ...], or one per slot: {error}"
+            ) from error
+        if found.dim() == 0 or len(found) != self.slots:
+            raise InputError(
+                f"input {number} has shape {list(found.shape)}, expected [{self.slots}, ...], one part per slot; "
+                "a source that also has labels must be asked for its inputs alone"
+            )
+        return found
+
+
+def _plain(part: Any) -> Tensor:
+    """A tensor of a tensor, an array, or a picture [H, W] or [H, W, C], which becomes [C, H, W]."""
+    if isinstance(part, Tensor):
+        return part
+    import numpy
+
+    array = numpy.asarray(part)
+    found = torch.from_numpy(array if array.flags.writeable else array.copy())
+    if hasattr(part, "getbands"):  # a Pillow image
+        return found[None] if found.dim() == 2 else found.permute(2, 0, 1)
+    return found
+
+
+def as_inputs(given: Any, space: ConceptSpace) -> Any:
+    """A tensor as it is; a lazy source, wrapped; anything else as it is, for the check that names it."""
+    if isinstance(given, (Tensor, LazyInputs)) or given is None or isinstance(given, (str, bytes, Mapping)):
+        return given
+    if hasattr(given, "__len__") and (hasattr(given, "__getitem__") or hasattr(given, "__getitems__")):
+        return LazyInputs(given, space.slots)
+    return given
+
+
+def readable(inputs: Tensor | LazyInputs, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Those of the ids whose inputs are not to be skipped, and these inputs `[B, n, *shape]`."""
+    if isinstance(inputs, Tensor):
+        return ids, inputs[ids]
+    kept, items = inputs.read(ids.tolist())
+    return torch.tensor(kept, dtype=torch.long), items
+
+
+def numbers(inputs: Tensor) -> Tensor:
+    """What an encoder reads: bytes as 0 to 1, real numbers in single precision, other whole numbers as they are."""
+    if inputs.dtype == torch.uint8:
+        return inputs.float() / 255
+    return inputs.float() if inputs.is_floating_point() or inputs.dtype == torch.bool else inputs.long()

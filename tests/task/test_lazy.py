@@ -1,0 +1,208 @@
+"""Inputs that are read when a batch asks for them train as those in memory do, bit for bit."""
+
+import os
+import signal
+
+import numpy
+import pytest
+import torch
+from torch import nn
+
+import softpnet as sp
+from softpnet.task.lazy import LazyInputs, numbers
+
+TASK = sp.Task(sp.ConceptSpace(slots=2, values=3), lambda c: c.sum(-1))
+SMALL = {"epochs": 2, "batch_size": 5, "warmup_steps": 2, "warmup_examples": 2, "copies": 1, "threads": 1}
+CONCEPTS = torch.randint(3, (24, 2), generator=torch.Generator().manual_seed(0))
+BYTES = torch.randint(256, (24, 2, 1, 8, 8), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
+LABELS = CONCEPTS.sum(-1)
+ANCHORS = sp.Anchors(torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(2)), torch.arange(3))
+
+
+def encoder(channels):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64 * channels, 4))
+
+
+class Items:
+    """A source that gives one example by its number, and counts how often it is asked."""
+
+    def __init__(self, items=BYTES):
+        self.items, self.asked = items, 0
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, number):
+        self.asked += 1
+        return self.items[number]
+
+
+class Batched(Items):
+    """One that also gives many at once."""
+
+    def __getitems__(self, ids):
+        self.asked += 1
+        return [self.items[number] for number in ids]
+
+    def __getitem__(self, number):
+        raise AssertionError("asked for one item, though it gives many at once")
+
+
+class Parts(Items):
+    """One whose examples are dicts of a part per slot."""
+
+    def __getitem__(self, number):
+        left, right = self.items[number]
+        return {"left": left.numpy(), "right": right}
+
+
+def fitted(inputs, **settings):
+    model = sp.Learner(TASK, encoder=encoder, seed=0, **SMALL | settings)
+    return model.fit(inputs, LABELS, ANCHORS)
+
+
+def weights(model):
+    return {name: value.clone() for name, value in model.module.state_dict().items()}
+
+
+@pytest.fixture(scope="module")
+def in_memory():
+    return weights(fitted(BYTES.float() / 255))
+
+
+def memory_map(folder):
+    numpy.save(folder / "inputs.npy", BYTES.numpy())
+    return numpy.load(folder / "inputs.npy", mmap_mode="r")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", ["bytes", "items", "batched", "parts", "list", "memory map"])
+def test_a_run_has_the_same_bits_wherever_its_inputs_come_from(kind, workers, in_memory, tmp_path):
+    sources = {"bytes": lambda: BYTES, "items": Items, "batched": Batched, "parts": Parts, "list": lambda: list(BYTES)}
+    source = memory_map(tmp_path) if kind == "memory map" else sources[kind]()
+    found = weights(fitted(source, workers=workers))
+    assert all(torch.equal(found[name], value) for name, value in in_memory.items())
+
+
+def test_a_source_is_asked_for_a_batch_at_a_time_and_never_for_all():
+    source = Batched()
+    inputs = LazyInputs(source, 2)
+    assert (source.asked, inputs.shape, inputs.dtype) == (1, torch.Size([24, 2, 1, 8, 8]), torch.uint8)
+    parts = inputs.split(10)
+    assert torch.equal(next(parts), BYTES[:10]) and source.asked == 2
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_run_that_reads_from_a_source_resumes_bit_exactly(workers, tmp_path):
+    def interrupt(done):
+        if not done.warming_up and (done.epoch, done.step) == (0, 2):
+            signal.raise_signal(signal.SIGINT)
+
+    settings = SMALL | {"epochs": 3, "workers": workers}
+    whole = sp.Learner(TASK, encoder=encoder, **settings).fit(Items(), LABELS, ANCHORS)
+    first = sp.Learner(TASK, encoder=encoder, **settings)
+    first.fit(Items(), LABELS, ANCHORS, run=tmp_path / "run", progress=interrupt)
+    assert first.interrupted
+    second = sp.Learner(TASK, encoder=encoder, **settings)
+    second.fit(Items(), LABELS, ANCHORS, run=tmp_path / "run", resume=True)
+    assert all(torch.equal(weights(second)[name], value) for name, value in weights(whole).items())
+
+
+def test_predictions_and_scores_read_from_a_source():
+    model = fitted(BYTES)
+    assert torch.equal(model.predict(Items()).probabilities, model.predict(BYTES).probabilities)
+    assert model.score(Items(), LABELS, CONCEPTS) == model.score(BYTES, LABELS, CONCEPTS)
+
+
+@pytest.mark.parametrize(
+    "kind, expected",
+    [
+        (torch.uint8, torch.float32),
+        (torch.float16, torch.float32),
+        (torch.float64, torch.float32),
+        (torch.int32, torch.int64),
+    ],
+)
+def test_bytes_and_real_numbers_become_single_precision_and_whole_numbers_stay_whole(kind, expected):
+    given = torch.tensor([0, 1, 2], dtype=kind)
+    factor = 255 if kind == torch.uint8 else 1
+    assert torch.equal(numbers(given), (torch.tensor([0, 1, 2]) / factor).to(expected))
+
+
+class Shrinking(Items):
+    def __len__(self):
+        return 24 if self.asked < 10 else 23
+
+
+class Odd(Items):
+    """Its example 7 is something else."""
+
+    def __init__(self, odd):
+        super().__init__()
+        self.odd = odd
+
+    def __getitem__(self, number):
+        return self.odd if number == 7 else super().__getitem__(number)
+
+
+class Broken(Items):
+    def __getitem__(self, number):
+        if number == 7:
+            raise OSError("the disk is gone")
+        return super().__getitem__(number)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    "source, sentence",
+    [
+        (Shrinking(), "the source of inputs had 24 items and now has 23; it must not change"),
+        (
+            Odd(BYTES[0, :, :, :4]),
+            r"input 7 is torch.uint8 \[2, 1, 4, 8\], but the first is torch.uint8 \[2, 1, 8, 8\]",
+        ),
+        (
+            Odd(BYTES[0].float()),
+            "input 7 is torch.float32 .*, but the first is torch.uint8 .*; give all of them one type",
+        ),
+        (Odd(BYTES[0, :1]), r"input 7 has shape \[1, 1, 8, 8\], expected \[2, ...\], one part per slot"),
+        (Odd("a word"), "input 7 is str, expected an array"),
+        (Broken(), r"the source of inputs, a Broken, cannot be read at .*the disk is gone"),
+    ],
+)
+def test_what_is_wrong_with_a_source_is_said_in_a_sentence(source, sentence, workers):
+    source.asked = 0
+    with pytest.raises(sp.InputError, match=sentence):
+        fitted(source, workers=workers, warmup_examples=0)
+
+
+class Dying(Items):
+    """A reading process that comes to example 7 is killed."""
+
+    home = os.getpid()
+
+    def __getitem__(self, number):
+        if number == 7 and os.getpid() != self.home:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__getitem__(number)
+
+
+def test_a_reading_process_that_dies_ends_the_training_with_a_sentence():
+    with pytest.raises(
+        sp.TrainingError, match=r"a process that reads inputs has ended by itself.*resume from the last"
+    ):
+        fitted(Dying(), workers=1, warmup_examples=0)
+
+
+def test_an_example_that_is_none_is_skipped_in_training_with_a_warning_and_refused_elsewhere():
+    with pytest.warns(UserWarning, match=r"inputs \[7\] cannot be read, and are skipped"):
+        model = fitted(Odd(None), warmup_examples=0)
+    with pytest.raises(sp.InputError, match="input 7 cannot be read, and here none may be skipped"):
+        model.predict(Odd(None))
+
+
+def test_a_source_of_which_nothing_can_be_read_is_named():
+    with pytest.raises(sp.InputError, match="none of the 24 inputs can be read"):
+        fitted([None] * 24)
+    with pytest.raises(sp.InputError, match="inputs are empty"):
+        fitted([])
