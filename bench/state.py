@@ -16,6 +16,7 @@ from softpnet.methods.softpnet import Method
 from softpnet.storage import to_safetensors
 from softpnet.targets import cache
 from softpnet.targets.source import Query, State
+from softpnet.task.anchors import AnchorSet
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.settings import Hardware, Settings
 from softpnet.task.task import Task
@@ -46,7 +47,7 @@ def _training(count: int) -> Training:
     generator = torch.Generator().manual_seed(0)
     inputs = torch.rand(count, 2, 1, 2, 2, generator=generator)
     labels = torch.randint(19, (count,), generator=generator)
-    method = Method(TASK, SETTINGS, [torch.rand(10, 1, 2, 2, generator=generator)])
+    method = Method(TASK, SETTINGS, [AnchorSet(torch.rand(10, 1, 2, 2, generator=generator), torch.arange(10))])
     module = method.module({"concept": _encoder(1)})
     return Training(method, module, inputs, labels, SETTINGS, Streams(0), launched(Hardware()))
 

@@ -20,12 +20,13 @@ from softpnet.methods.base import Method
 from softpnet.metrics import all_metrics
 from softpnet.networks.calibration import Calibration, decided
 from softpnet.networks.finite import check_read
-from softpnet.networks.make_encoders import Encoder, check_evaluation, make_encoders
+from softpnet.networks.make_encoders import Encoder, make_encoders
 from softpnet.networks.reader import Prediction, Reader, in_parts, read
 from softpnet.rules.confidence import label_probabilities
 from softpnet.rules.function import check_rule
 from softpnet.storage import refuse_code
 from softpnet.targets.source import State
+from softpnet.task.anchors import AnchorSet
 from softpnet.task.data import Anchors
 from softpnet.task.inputs import check_concepts, check_inputs, check_labels
 from softpnet.task.settings import Hardware, Preset, checked_seed, resolve
@@ -82,7 +83,7 @@ class Learner:
         self.module: Reader | None = None
         self.calibration: Calibration | None = None
         self.input_shape: torch.Size | None = None
-        self.anchors: list[Tensor] = []
+        self.anchors: list[AnchorSet] = []
         self.history: list[dict[str, float]] = []
         self.interrupted, self.is_main_process = False, True
         self.notes: list[str] = []
@@ -102,7 +103,7 @@ class Learner:
         progress: Callable[[Progress], None] | None = None,
         watch: Watch | None = None,
     ) -> Learner:
-        """Train on inputs `[N, n, *shape]`, labels `[N]` or `[N, m]` and one anchor per concept.
+        """Train on inputs `[N, n, *shape]`, labels `[N]` or `[N, m]` and anchors.
 
         Args:
             inputs: a tensor; or a source that is read when a batch asks for it, and has len(): a Dataset, a memory map.
@@ -167,13 +168,11 @@ class Learner:
         self.notes = training.method.notes()
         return training
 
-    def encoders(self, anchors: Sequence[Tensor], streams: Streams) -> dict[str, nn.Module]:
+    def encoders(self, anchors: Sequence[AnchorSet], streams: Streams) -> dict[str, nn.Module]:
         """New encoders by name, checked: the user's, or else the task's, or else the method's."""
         given = self.encoder if self.encoder is not None else self.task.encoder or self.method_class.encoder
         with borrowed_global_generator(streams("init")):
-            encoders = make_encoders(self.task.space, given, anchors[0][0])
-            check_evaluation(self.task.space, encoders, anchors)
-        return encoders
+            return make_encoders(self.task.space, given, [own.inputs for own in anchors])
 
     @torch.inference_mode()
     def predict(self, inputs: Any, reject: float | None = None) -> Prediction:

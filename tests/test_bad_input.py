@@ -491,22 +491,28 @@ def test_a_compiled_rule_needs_no_rows_where_the_space_is_too_large(candidates):
 # Anchors
 
 
-def test_a_missing_anchor_is_named():
+BLANK = Anchors(ANCHORS.inputs[[0, 2]], torch.tensor([0, 2]))
+
+
+def test_a_value_without_an_anchor_is_refused_where_prototypes_are_means():
     assert_refused(
         "'concept' has no anchor for '1'",
-        "expected one labelled image per concept",
-        anchors=Anchors(ANCHORS.inputs[[0, 2]], torch.tensor([0, 2])),
+        "means of anchors need one of each",
+        "'learned'",
+        anchors=BLANK,
+        preset="paper",
     )
 
 
-def test_two_anchors_of_one_concept_are_named():
+def test_a_value_that_neither_an_anchor_nor_the_rule_tells_apart_is_refused():
+    blind = adding(rule=lambda c: (c[..., 0] == 2).long())
     assert_refused(
-        "anchors 1 and 2",
-        "'concept'",
-        "both show concept '2'",
-        "expected exactly one anchor per concept",
-        "drop one",
-        anchors=Anchors(ANCHORS.inputs, torch.tensor([0, 2, 2])),
+        "'concept' has no anchor for '1'",
+        "the rule cannot tell '0' from '1'",
+        "label an input of '1'",
+        task=blind,
+        labels=LABELS % 2,
+        anchors=BLANK,
     )
 
 

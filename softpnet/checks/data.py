@@ -111,7 +111,8 @@ def concepts_agree(subject: Subject) -> str:
 def anchors_are_complete(subject: Subject) -> str:
     data = subject.data
     anchors = arrange_anchors(subject.task.space, data.anchors, data.train.inputs.shape[2:])
-    return f"one image of each of {count(sum(map(len, anchors)), 'primitive')}"
+    images, shown = sum(len(own.inputs) for own in anchors), sum(len(own.anchored()[0]) for own in anchors)
+    return f"{count(images, 'image')} of {count(shown, 'primitive')}"
 
 
 def encoder_gives_vectors(subject: Subject) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import combinations, islice
+from itertools import islice
 
 import torch
-from torch import Tensor
 
 from softpnet.checks.report import attribute_names, count
 from softpnet.checks.subject import NotApplicable, Subject, warned
 from softpnet.rules import function as rule
-from softpnet.task.concepts import ConceptSpace
+from softpnet.rules.exchange import exchanges
 
 ROWS = 2000
 """Random assignments, and as many rows of the cache, that the labels are looked at on."""
@@ -36,10 +34,11 @@ def values_are_told_apart(subject: Subject) -> str:
     if (labels == labels[0]).all():
         raise NotApplicable(f"all of {len(rows):,} assignments have the same label, so that nothing can be seen")
     tried, same = 0, []
-    for names, exchanged in islice(_exchanges(task.space, rows), PAIRS):
+    for exchange in islice(exchanges(task.space), PAIRS):
         tried += 1
-        if torch.equal(task.rule(exchanged), labels):
-            same.append(names)
+        if torch.equal(task.rule(exchange.of(task.space, rows)), labels):
+            where, names = attribute_names(task.space, task.space.groups[exchange.group])[exchange.attribute]
+            same.append(f"{where}{names[exchange.one]} and {names[exchange.other]}")
     seen = f"on {len(rows):,} assignments" + (f", and more than {PAIRS} were not tried" if tried == PAIRS else "")
     if not same:
         return f"each of {count(tried, 'exchange')} of two values changes some label ({seen})"
@@ -48,16 +47,3 @@ def values_are_told_apart(subject: Subject) -> str:
         f"{len(same)} of {count(tried, 'exchange')} of two values change no label ({seen}): {named}; "
         "only the anchors tell these apart, so choose those with care"
     )
-
-
-def _exchanges(space: ConceptSpace, rows: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """Two values of an attribute in words, and the rows `[M, k]` with the two exchanged in all slots of the group."""
-    parts = space.split(rows)
-    for at, group in enumerate(space.groups):
-        for attribute, (where, names) in enumerate(attribute_names(space, group)):
-            for one, other in combinations(range(len(names)), 2):
-                part = parts[at].clone()  # [M, n_g, a]
-                seen = parts[at][..., attribute]
-                part[..., attribute] = torch.where(seen == one, other, torch.where(seen == other, one, seen))
-                exchanged = [*parts[:at], part, *parts[at + 1 :]]
-                yield f"{where}{names[one]} and {names[other]}", torch.cat([e.flatten(1) for e in exchanged], dim=1)

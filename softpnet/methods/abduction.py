@@ -27,7 +27,7 @@ class Method(base.Method):
     fixed: ClassVar[dict[str, Any]] = {"targets": "kbest", "target": "soft", "gamma": 1.0, "gamma_decay": 1.0}
 
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
-        return ClassifierNetwork(self.task.space, encoders, self.anchors[0][0])
+        return ClassifierNetwork(self.task.space, encoders, self.like)
 
     def start(self, labels: Tensor, streams: Streams) -> State:
         self.source = targets.make(self.task, self.settings, streams("cache"))

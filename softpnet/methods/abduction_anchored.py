@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from softpnet.methods import abduction, losses
+from softpnet.methods import abduction
 from softpnet.methods.base import Streams
 
 
@@ -13,4 +13,4 @@ class Method(abduction.Method):
 
     def warm_up(self, module: nn.Module, inputs: Tensor, streams: Streams) -> Tensor:
         shown = module(inputs, self.augmented_anchors(streams("augment"))).anchors
-        return losses.mean_over_groups(losses.anchor_cross_entropy(log_q) for log_q in shown)
+        return self.shown_anchors_loss(shown)

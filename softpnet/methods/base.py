@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
 
-from softpnet.methods import schedules
+from softpnet.methods import losses, schedules
 from softpnet.networks.encoders import conv4
 from softpnet.networks.reader import Reader
 from softpnet.networks.views import augmentation, random_views
 from softpnet.targets.source import UNTAUGHT, Info, Query, State, TargetSource
+from softpnet.task.anchors import AnchorSet
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 
@@ -56,9 +57,14 @@ class Method(ABC):
     idle_parts: ClassVar[bool] = False
     """Whether some of its steps leave parts of the network without a gradient."""
 
-    def __init__(self, task: Task, settings: Settings, anchors: list[Tensor]) -> None:
-        """Anchors: per group `[P, *shape]`, in the order of the group's primitives."""
+    def __init__(self, task: Task, settings: Settings, anchors: list[AnchorSet]) -> None:
+        """Anchors: per group, in the order of the group's primitives."""
         self.task, self.settings, self.anchors = task, settings, anchors
+
+    @property
+    def like(self) -> Tensor:
+        """One input `[*shape]`, to know what inputs are like."""
+        return self.anchors[0].inputs[0]
 
     @staticmethod
     def encoder(channels: int) -> nn.Module:
@@ -135,7 +141,7 @@ class Method(ABC):
 
     def augments(self) -> bool:
         """Whether there is an augmentation, for inputs like the anchors where these are known."""
-        found = augmentation(self.task, self.anchors[0][0]) if self.anchors else self.task.augment
+        found = augmentation(self.task, self.like) if self.anchors else self.task.augment
         return found is not None
 
     def augment(self, inputs: Tensor, generator: Generator) -> Tensor:
@@ -169,10 +175,25 @@ class Method(ABC):
     def _rule_teaches(self, clock: Clock) -> bool:
         return not self.weighs_rule() or self.rule_weight(clock) > 0
 
-    def augmented_anchors(self, generator: Generator) -> list[Tensor]:
-        """The originals and fresh copies of them, per group `[A, P, *shape]`."""
+    def shown_anchors_loss(self, log_q: Sequence[Tensor]) -> Tensor:
+        """Cross-entropy on augmented anchors that are read as log q, per group `[A, V, P]`."""
+        pairs = zip(log_q, self.anchors, strict=True)
+        return losses.mean_over_groups(losses.anchor_cross_entropy(each, own.anchored()[0]) for each, own in pairs)
+
+    def augmented_anchors(self, generator: Generator, rounds: int = 1) -> list[Tensor]:
+        """Originals and fresh copies of every primitive that has anchors, per group `[A, V, *shape]`.
+
+        Of several anchors of a primitive, any one is taken each time.
+        """
         result = []
-        for originals in self.anchors:
-            copies = originals.expand(self.settings.copies, *originals.shape).contiguous()
-            result.append(torch.cat([originals[None], self.augment(copies, generator)]))
+        for anchors in self.anchors:
+            rows = rounds * (self.settings.copies + 1)
+            _, counts = anchors.anchored()  # [V]
+            if len(counts) == len(anchors.inputs):
+                shown = anchors.inputs.expand(rows, *anchors.inputs.shape)
+            else:
+                drawn = torch.rand(rows, len(counts), generator=generator)
+                places = counts.cumsum(0) - counts + (drawn * counts).long()  # [A, V]
+                shown = anchors.inputs[places.to(anchors.inputs.device)]
+            result.append(torch.cat([shown[:rounds], self.augment(shown[rounds:].contiguous(), generator)]))
         return result

@@ -37,9 +37,10 @@ def episodic(embeddings: Tensor, episodes: int, generator: Generator, scaled: bo
     return (nll * is_query).sum() / is_query.sum()
 
 
-def anchor_cross_entropy(log_q: Tensor) -> Tensor:
-    """Cross-entropy on the augmented anchors: log-probabilities of the primitives `[A, P, P]`."""
-    return -log_q.diagonal(dim1=1, dim2=2).mean()  # an anchor of primitive p shows p
+def anchor_cross_entropy(log_q: Tensor, anchored: Tensor) -> Tensor:
+    """Cross-entropy on augmented anchors of the primitives `[V]`, by log-probabilities of all of them `[A, V, P]`."""
+    own = log_q[:, :, anchored.to(log_q.device)]  # [A, V, V]
+    return -own.diagonal(dim1=1, dim2=2).mean()
 
 
 def mean_over_groups(parts: Iterable[Tensor]) -> Tensor:

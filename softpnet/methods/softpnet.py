@@ -35,7 +35,7 @@ class Method(base.Method):
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
         space, scaled = self.task.space, self.settings.scaled
         if self.settings.prototypes == "learned":
-            return LearnedPrototypeNetwork(space, encoders, scaled, self.anchors[0][0])
+            return LearnedPrototypeNetwork(space, encoders, scaled, self.like)
         return PrototypeNetwork(space, encoders, scaled)
 
     def start(self, labels: Tensor, streams: Streams) -> State:
@@ -67,11 +67,12 @@ class Method(base.Method):
     def anchor_loss(self, reading: Reading, streams: Streams) -> Tensor:
         """L_proto: what the augmented anchors teach, by episodes or, where prototypes are learned, by cross-entropy."""
         if reading.primitives:
-            return losses.mean_over_groups(losses.anchor_cross_entropy(log_q) for log_q in reading.primitives)
+            return self.shown_anchors_loss(reading.primitives)
         chosen = self.settings.episodes, streams("episodes"), self.settings.scaled
         return losses.mean_over_groups(losses.episodic(at_least_single(each), *chosen) for each in reading.anchors)
 
     def finish(self, module: Reader) -> None:
         """Fix the prototypes of inference."""
         assert isinstance(module, PrototypeNetwork)
-        module.settle(self.augmented_anchors(Generator().manual_seed(INFERENCE_SEED)))
+        most = max(int(anchors.anchored()[1].max()) for anchors in self.anchors)
+        module.settle(self.augmented_anchors(Generator().manual_seed(INFERENCE_SEED), most))

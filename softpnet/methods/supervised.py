@@ -24,7 +24,7 @@ class Method(base.Method):
     needs_concepts = True
 
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
-        return ClassifierNetwork(self.task.space, encoders, self.anchors[0][0])
+        return ClassifierNetwork(self.task.space, encoders, self.like)
 
     def loss(
         self, module: nn.Module, state: State, batch: Batch, clock: Clock, streams: Streams

@@ -18,8 +18,9 @@ Encoder = nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
 """A module from image to vector, a function from the number of channels to one, or a dict of either by name."""
 
 
-def make_encoders(space: ConceptSpace, given: Encoder, like: Tensor) -> dict[str, nn.Module]:
-    """One encoder per name that the groups use, checked against inputs like that, `[*shape]`; a module is copied."""
+def make_encoders(space: ConceptSpace, given: Encoder, anchors: Sequence[Tensor]) -> dict[str, nn.Module]:
+    """One encoder per name that the groups use, checked on each group's anchors `[M, *shape]`; a module is copied."""
+    like = anchors[0][0]
     channels = like.shape[0] if like.dim() else 1
     encoders = {}
     for name in dict.fromkeys(group.encoder for group in space.groups):
@@ -36,6 +37,7 @@ def make_encoders(space: ConceptSpace, given: Encoder, like: Tensor) -> dict[str
             ) from error
         check_encoder(name, made, like)
         encoders[name] = made
+    check_evaluation(space, encoders, anchors)
     return encoders
 
 
@@ -75,11 +77,11 @@ def check_encoder(name: str, encoder: nn.Module, like: Tensor) -> None:
 
 @torch.no_grad()
 def check_evaluation(space: ConceptSpace, encoders: Mapping[str, nn.Module], anchors: Sequence[Tensor]) -> None:
-    """In evaluation mode, which training does not see, vectors must be finite: tried on anchors `[P, C, H, W]`."""
+    """In evaluation mode, which training does not see, vectors must be finite: tried on anchors `[M, *shape]`."""
     for group, images in zip(space.groups, anchors, strict=True):
         encoder = encoders[group.encoder]
         training = encoder.training
-        finite = torch.isfinite(encoder.eval()(images)).all(1)  # [P]
+        finite = torch.isfinite(encoder.eval()(images)).all(1)  # [M]
         encoder.train(training)
         if not finite.all():
             raise InputError(

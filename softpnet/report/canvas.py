@@ -42,15 +42,22 @@ def page(path: Path, height: float, width: float = WIDTH) -> Iterator[tuple[Figu
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
 
 
-def show(axes: Axes, image: Tensor, extent: tuple[float, float, float, float] | None = None) -> None:
-    """Draw an image [C,H,W] with values in [0,1]; of channels that are no colours, their mean.
+def as_pictures(inputs: Tensor) -> Tensor:
+    """Images `[M, C, H, W]` as such, channels that are no colours as their mean; of any other inputs `[M, *shape]` the
+    numbers as a strip of grey, from the lowest to the highest."""
+    import torch
 
-    Of any other input, its numbers as a strip of grey, from the lowest to the highest.
-    """
-    if image.dim() != 3 or not image.is_floating_point():
-        strip = image.float().reshape(1, 1, -1)
-        image = (strip - strip.amin()) / (strip.amax() - strip.amin()).clamp_min(1e-9)
-    seen = image if len(image) in (1, 3) else image.mean(0, keepdim=True)
+    if inputs.dim() == 4 and inputs.dtype == torch.uint8:
+        inputs = inputs / 255
+    if inputs.dim() != 4 or not inputs.is_floating_point():
+        strips = inputs.float().reshape(len(inputs), 1, 1, -1)
+        return (strips - strips.amin()) / (strips.amax() - strips.amin()).clamp_min(1e-9)
+    return inputs if inputs.shape[1] in (1, 3) else inputs.mean(1, keepdim=True)
+
+
+def show(axes: Axes, image: Tensor, extent: tuple[float, float, float, float] | None = None) -> None:
+    """Draw an input as a picture, an image [C,H,W] with values in [0,1]."""
+    seen = as_pictures(image[None])[0]
     pixels = seen.clamp(0, 1).permute(1, 2, 0).numpy(force=True)  # [H,W,C]
     axes.imshow(pixels, cmap="gray", vmin=0, vmax=1, extent=extent)
     axes.set(xticks=[], yticks=[], autoscale_on=False)

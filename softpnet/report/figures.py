@@ -91,7 +91,7 @@ def _draw_run(folder: Path, run: SmallRun) -> list[dict[str, float]]:
     if camera is not None and data.train.concepts is not None:
         true = data.train.concepts[camera.example]
         title = f"{task.name}: the working set of one example"
-        filmstrip(folder / "filmstrip.png", camera, model.anchors, true, title)
+        filmstrip(folder / "filmstrip.png", camera, [own.inputs for own in model.anchors], true, title)
     return model.history
 
 

@@ -15,6 +15,7 @@ from softpnet.errors import InputError
 from softpnet.experiments.records import Record
 from softpnet.learner import Learner
 from softpnet.report.accuracy import accuracies
+from softpnet.report.canvas import as_pictures
 from softpnet.report.pictures import curves, learned
 from softpnet.storage import digest, from_json, to_json, to_safetensors
 from softpnet.task.anchors import arrange_anchors
@@ -23,6 +24,7 @@ from softpnet.task.task import Task
 from softpnet.training.config import read_config
 from softpnet.training.folder import METRICS, MODEL, RunFolder
 from softpnet.training.identity import fingerprint
+from softpnet.training.prepare import Given
 from softpnet.training.streams import Streams
 
 
@@ -94,9 +96,11 @@ def is_other_data(model: Learner, data: Data, run: Path) -> bool:
     if trained is None:  # a model that was saved without a run: nothing is known of its data
         return False
     inputs, labels, concepts = data.train
-    truth = [concepts] if concepts is not None and model.method_class.needs_concepts else []
-    anchors = arrange_anchors(model.task.space, data.anchors, inputs.shape[2:])
-    return trained != fingerprint([inputs, labels, *truth, *anchors])  # as `fit` has it
+    truth = concepts if model.method_class.needs_concepts else None
+    return (
+        trained
+        != Given(inputs, labels, arrange_anchors(model.task.space, data.anchors, inputs.shape[2:]), truth).fingerprint()
+    )
 
 
 def draw(model: Learner, data: Data, folder: Path) -> None:
@@ -116,10 +120,9 @@ def draw(model: Learner, data: Data, folder: Path) -> None:
         true = None if examples.concepts is None else space.primitives(examples.concepts)[g].flatten()
         true = None if true is None or (true < 0).all() else true  # what is no primitive is in no picture
         shown = torch.ones_like(predicted, dtype=torch.bool) if true is None else true >= 0
-        anchors = model.anchors[g]  # [P, C, H, W]
         learned(
             folder / (picture_name(group.name) if len(space.groups) > 1 else "learned.png"),
-            anchors=anchors if anchors.shape[1] in (1, 3) else anchors.mean(1, keepdim=True),
+            anchors=as_pictures(model.anchors[g].one_of_each(len(group.primitives))),
             names=group.primitive_names,
             prototypes=prototypes[g] if prototypes else None,
             embeddings=embeddings[shown],

@@ -1,9 +1,9 @@
-"""Anchors as a user has them, checked and put in the order of the primitives."""
+"""Anchors as a user has them: checked, and in the order of the primitives that they show."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,10 +15,34 @@ from softpnet.task.inputs import check_numbers
 from softpnet.task.lazy import numbers
 
 
+class AnchorSet(NamedTuple):
+    """The anchors of a group, one or several of a primitive, or none."""
+
+    inputs: Tensor  # [M, *shape], in the order of the primitives
+    primitives: Tensor  # [M], rising
+
+    def anchored(self) -> tuple[Tensor, Tensor]:
+        """The primitives that have anchors `[V]`, and how many each has `[V]`."""
+        found, counts = self.primitives.unique_consecutive(return_counts=True)
+        return found, counts
+
+    def tensors(self) -> list[Tensor]:
+        """What tells two sets apart: the inputs, and where they are not one of each, the primitives."""
+        plain = torch.equal(self.primitives, torch.arange(len(self.primitives)))
+        return [self.inputs] if plain else [self.inputs, self.primitives]
+
+    def one_of_each(self, primitives: int) -> Tensor:
+        """The first anchor of every primitive `[P, *shape]`, blank where there is none."""
+        found, counts = self.anchored()
+        shown = self.inputs.new_zeros(primitives, *self.inputs.shape[1:])
+        shown[found] = self.inputs[counts.cumsum(0) - counts]
+        return shown
+
+
 def arrange_anchors(
     space: ConceptSpace, anchors: Anchors | tuple[Tensor, Any] | Mapping[str, Any], input_shape: torch.Size
-) -> list[Tensor]:
-    """Anchors as given -> per group `[P, *shape]` in the order of its primitives."""
+) -> list[AnchorSet]:
+    """Anchors as given, per group, in the order of its primitives."""
     if not isinstance(anchors, Mapping):
         if len(space.groups) > 1:
             raise InputError(
@@ -36,7 +60,7 @@ def arrange_anchors(
     return [_arrange(group, Anchors(*anchors[group.name]), input_shape) for group in space.groups]
 
 
-def _arrange(group: Group, anchors: Anchors, input_shape: torch.Size) -> Tensor:
+def _arrange(group: Group, anchors: Anchors, input_shape: torch.Size) -> AnchorSet:
     check_numbers(anchors.inputs, f"anchors of group {group.name!r}", 1, "[P, ...]")
     if anchors.inputs.shape[1:] != input_shape:
         raise InputError(
@@ -57,7 +81,7 @@ def _arrange(group: Group, anchors: Anchors, input_shape: torch.Size) -> Tensor:
         raise InputError(f"there are {len(anchors.inputs)} anchor inputs but {len(given)} anchor concepts")
     # A plain integer is a primitive's number; a row of integers is its attribute values.
     order = {primitive: number for number, primitive in enumerate(primitives)}
-    place: dict[int, int] = {}
+    shown = []
     for at, concept in enumerate(given.tolist()):
         number = order.get(tuple(concept), -1) if isinstance(concept, list) else concept
         if number not in range(len(primitives)):
@@ -66,16 +90,6 @@ def _arrange(group: Group, anchors: Anchors, input_shape: torch.Size) -> Tensor:
                 f"anchor {at} of group {group.name!r} has concept {concept}, which is outside the space; "
                 f"expected one of its {len(names)} primitives, {names[0]!r} to {names[-1]!r}"
             )
-        if number in place:
-            raise InputError(
-                f"anchors {place[number]} and {at} of group {group.name!r} both show concept "
-                f"{group.primitive_names[number]!r}; expected exactly one anchor per concept, drop one"
-            )
-        place[number] = at
-    missing = [name for key, name in enumerate(group.primitive_names) if key not in place]
-    if missing:
-        raise InputError(
-            f"group {group.name!r} has no anchor for {', '.join(map(repr, missing))}; "
-            "expected one labelled image per concept"
-        )
-    return numbers(anchors.inputs[[place[key] for key in range(len(primitives))]])
+        shown.append(number)
+    rising, places = torch.tensor(shown).sort(stable=True)
+    return AnchorSet(numbers(anchors.inputs[places]), rising)

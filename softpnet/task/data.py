@@ -32,10 +32,10 @@ class Examples(NamedTuple):
 
 
 class Anchors(NamedTuple):
-    """One labelled input per primitive of a group."""
+    """Labelled inputs of a group: one or several of a primitive; none of one that the rule tells from all others."""
 
-    inputs: Tensor  # [P, *shape]
-    concepts: Tensor  # [P] primitive ids, or [P, a] attribute values
+    inputs: Tensor  # [M, *shape]
+    concepts: Tensor  # [M] primitive ids, or [M, a] attribute values
 
 
 class Data(NamedTuple):

@@ -15,6 +15,8 @@ from torch import Generator, Tensor
 from softpnet.errors import InputError
 from softpnet.rules.labels import unique_labels
 from softpnet.rules.rows import verified_rows
+from softpnet.task.data import Inputs
+from softpnet.task.lazy import LazyInputs
 from softpnet.task.task import Task
 from softpnet.training.config import Config, parse_config, read_config
 from softpnet.training.environment import differences
@@ -89,10 +91,15 @@ def rule_fingerprint(task: Task) -> str:
     return fingerprint([sizes, labels, given, task.rule(given)])
 
 
-def fingerprint(tensors: Iterable[Tensor]) -> str:
-    """One sha256 for the shapes, types and bytes of tensors."""
+def fingerprint(tensors: Iterable[Inputs]) -> str:
+    """One sha256 for the shapes, types and bytes of tensors; of lazy inputs, for those of some of them."""
     found = hashlib.sha256()
-    for tensor in tensors:
+    for given in tensors:
+        tensor = given
+        if isinstance(given, LazyInputs):
+            found.update(f"{len(given)} of which ".encode())
+            tensor = given.sample()
+        assert isinstance(tensor, Tensor)
         found.update(f"{tensor.dtype} {list(tensor.shape)}".encode())
         found.update(tensor.detach().contiguous().cpu().numpy().data)
     return found.hexdigest()

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from softpnet.errors import InputError, SoftPNetError, TrainingError
 
 if TYPE_CHECKING:  # the command line names memory errors too, and does not wait for torch
-    from torch import Tensor
-
+    from softpnet.task.anchors import AnchorSet
     from softpnet.task.concepts import ConceptSpace
     from softpnet.task.data import Inputs
     from softpnet.task.settings import Settings
@@ -23,7 +22,7 @@ SIGNS = ("allocate memory", "out of memory", "not enough memory", "bad_alloc", "
 """What torch, and what it is built on, say of memory that they did not get."""
 
 
-def check_memory(settings: Settings, space: ConceptSpace, inputs: Inputs, anchors: Sequence[Tensor]) -> None:
+def check_memory(settings: Settings, space: ConceptSpace, inputs: Inputs, anchors: Sequence[AnchorSet]) -> None:
     """Raise where one setting alone asks for more memory than the machine has."""
     found = demands(settings, space, inputs, anchors)
     name = max(found, key=lambda each: found[each])
@@ -35,16 +34,17 @@ def check_memory(settings: Settings, space: ConceptSpace, inputs: Inputs, anchor
         )
 
 
-def demands(settings: Settings, space: ConceptSpace, inputs: Inputs, anchors: Sequence[Tensor]) -> dict[str, int]:
+def demands(settings: Settings, space: ConceptSpace, inputs: Inputs, anchors: Sequence[AnchorSet]) -> dict[str, int]:
     """Bytes of the largest tensors that each setting makes grow; at least so many, since what lies between is left out.
 
-    Inputs `[N, n, *shape]`, anchors per group `[P, *shape]`.
+    Inputs `[N, n, *shape]`, anchors per group.
     """
     one, batch = math.prod(inputs.shape[2:]), min(settings.batch_size, len(inputs))
-    primitives, k = max(map(len, anchors)), space.k
+    shown = [len(own.anchored()[0]) for own in anchors]
+    primitives, k = max(shown), space.k
     copies = settings.copies + 1
     return {
-        "copies": copies * sum(map(len, anchors)) * one * NUMBER + (copies * primitives) ** 2 * NUMBER,
+        "copies": copies * sum(shown) * one * NUMBER + (copies * primitives) ** 2 * NUMBER,
         "episodes": copies * primitives * settings.episodes * primitives * NUMBER,
         "warmup_examples": settings.warmup_examples * inputs.shape[1] * one * NUMBER,
         "batch_size": batch * inputs.shape[1] * one * NUMBER,

@@ -14,10 +14,11 @@ from softpnet.networks.calibration import Calibration
 from softpnet.networks.finite import not_finite
 from softpnet.networks.reader import Reader
 from softpnet.storage import from_safetensors, to_safetensors
-from softpnet.task.concepts import ConceptSpace
+from softpnet.task.anchors import AnchorSet
+from softpnet.task.concepts import ConceptSpace, Group
 from softpnet.training.folder import MODEL, RunFolder
 
-WEIGHTS, ANCHORS, CALIBRATION = "module.", "anchors.", "calibration."
+WEIGHTS, ANCHORS, SHOWN, CALIBRATION = "module.", "anchors.", "anchored.", "calibration."
 """What the names in the file begin with."""
 
 FINISHED = "finished"
@@ -26,15 +27,15 @@ FINISHED = "finished"
 
 class StoredModel(NamedTuple):
     weights: dict[str, Tensor]
-    anchors: list[Tensor]  # per group [P, C, H, W]
+    anchors: list[AnchorSet]  # per group
     finished: bool  # False where its training was stopped
     calibration: Calibration | None  # None where it was trained before this was kept
 
 
 def write_model(folder: RunFolder, space: ConceptSpace, model: StoredModel) -> None:
     tensors = {f"{WEIGHTS}{name}": value for name, value in model.weights.items()}
-    for group, images in zip(space.groups, model.anchors, strict=True):
-        tensors[f"{ANCHORS}{group.name}"] = images
+    for group, anchors in zip(space.groups, model.anchors, strict=True):
+        tensors |= dict(zip((f"{ANCHORS}{group.name}", f"{SHOWN}{group.name}"), anchors.tensors(), strict=False))
     if model.calibration is not None:
         tensors |= {f"{CALIBRATION}{name}": value for name, value in model.calibration._asdict().items()}
     folder.write(MODEL, to_safetensors(tensors, {FINISHED: str(model.finished).lower()}))
@@ -43,22 +44,28 @@ def write_model(folder: RunFolder, space: ConceptSpace, model: StoredModel) -> N
 def read_model(folder: RunFolder, space: ConceptSpace, input_shape: Size) -> StoredModel:
     """What `write_model` wrote; raises where its anchors are not those of this concept space."""
     tensors, notes = from_safetensors(folder.read(MODEL), folder.path / MODEL)
-    for group in space.groups:
-        stored = tensors.get(f"{ANCHORS}{group.name}")
-        expected = [len(group.primitives), *input_shape]
-        fits = stored is not None and list(stored.shape) == expected and stored.dtype in (torch.float32, torch.int64)
-        if not fits:
-            found = None if stored is None else f"{stored.dtype} {list(stored.shape)}"
-            raise InputError(
-                f"the model in {folder.path} does not fit this task: its anchors of {group.name!r} are {found}, "
-                f"expected {torch.float32} or {torch.int64} {expected}; pass the task that it was trained with"
-            )
     weights = {name.removeprefix(WEIGHTS): t for name, t in tensors.items() if name.startswith(WEIGHTS)}
-    anchors = [tensors[f"{ANCHORS}{group.name}"] for group in space.groups]
-    if not all(torch.isfinite(images).all() for images in anchors):
-        raise InputError(f"the model in {folder.path} is damaged: its anchors hold NaN or infinite pixels")
+    anchors = [_anchors(tensors, group, input_shape, folder.path) for group in space.groups]
     calibration = _calibration(tensors, len(space.groups), folder.path)
     return StoredModel(weights, anchors, _finished(notes, folder.path / MODEL), calibration)
+
+
+def _anchors(tensors: Mapping[str, Tensor], group: Group, input_shape: Size, path: Path) -> AnchorSet:
+    inputs, count = tensors.get(f"{ANCHORS}{group.name}"), len(group.primitives)
+    shown = tensors.get(f"{SHOWN}{group.name}", torch.arange(count))
+    sound = shown.dtype == torch.int64 and shown.dim() == 1 and len(shown) > 0 and bool((shown.diff() >= 0).all())
+    sound = sound and 0 <= int(shown[0]) and int(shown[-1]) < count
+    expected = [len(shown), *input_shape]
+    fits = inputs is not None and list(inputs.shape) == expected and inputs.dtype in (torch.float32, torch.int64)
+    if inputs is None or not (sound and fits):
+        found = None if inputs is None else f"{inputs.dtype} {list(inputs.shape)}"
+        raise InputError(
+            f"the model in {path} does not fit this task: its anchors of {group.name!r} are {found}, expected "
+            f"{torch.float32} or {torch.int64} {expected} of {count} primitives; pass the task that it was trained with"
+        )
+    if not torch.isfinite(inputs).all():
+        raise InputError(f"the model in {path} is damaged: its anchors hold NaN or infinite pixels")
+    return AnchorSet(inputs, shown)
 
 
 def _calibration(tensors: Mapping[str, Tensor], groups: int, path: Path) -> Calibration | None:

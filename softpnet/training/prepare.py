@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -13,13 +13,15 @@ from softpnet.errors import InputError
 from softpnet.methods.base import Method
 from softpnet.networks.classifier import ClassifierNetwork
 from softpnet.networks.make_encoders import check_trainable
+from softpnet.networks.prototypes import LearnedPrototypeNetwork, PrototypeNetwork
 from softpnet.networks.reader import Reader
 from softpnet.networks.views import check_augment
-from softpnet.rules.function import check_rule
-from softpnet.task.anchors import arrange_anchors
+from softpnet.rules.exchange import exchanges
+from softpnet.rules.function import check_rule, some_rows
+from softpnet.task.anchors import AnchorSet, arrange_anchors
 from softpnet.task.data import Anchors, Inputs
 from softpnet.task.inputs import check_inputs, check_labels, needed_concepts
-from softpnet.task.lazy import LazyInputs, numbers
+from softpnet.task.lazy import numbers
 from softpnet.task.settings import Hardware, Settings
 from softpnet.task.task import Task
 from softpnet.training.identity import fingerprint
@@ -28,20 +30,23 @@ from softpnet.training.memory import check_memory, step_memory_errors_named
 from softpnet.training.processes import launched, to_run
 from softpnet.training.streams import Streams, borrowed_global_generator
 
+ROWS = 2000
+"""Random assignments on which the rule is asked what it tells apart."""
+
 
 class Given(NamedTuple):
     """Examples and anchors that training may start with."""
 
     inputs: Inputs  # [N, n, *shape]
     labels: Tensor  # [N] or [N, m], int64
-    anchors: list[Tensor]  # per group [P, *shape]
+    anchors: list[AnchorSet]  # per group
     concepts: Tensor | None  # [N, k], for a method that needs them
 
     def fingerprint(self) -> str:
         """One sha256 for all of it; of lazy inputs, for some of them."""
         truth = [] if self.concepts is None else [self.concepts]
-        shown = self.inputs.sample() if isinstance(self.inputs, LazyInputs) else self.inputs
-        return fingerprint([shown, self.labels, *truth, *self.anchors])
+        shown = [tensor for anchors in self.anchors for tensor in anchors.tensors()]
+        return fingerprint([self.inputs, self.labels, *truth, *shown])
 
 
 def accept(
@@ -74,16 +79,44 @@ def build(
     """A training before its first step; raises where it could not make one."""
     check_memory(settings, task.space, given.inputs, given.anchors)
     fabric = launched(hardware, kind.idle_parts)
-    method = kind(task, settings, [to_run(fabric, anchors) for anchors in given.anchors])
-    check_augment(task, method.anchors)
+    anchors = [own._replace(inputs=to_run(fabric, own.inputs)) for own in given.anchors]
+    method = kind(task, settings, anchors)
+    check_augment(task, [own.inputs for own in anchors])
     with borrowed_global_generator(streams("init")):
         module = method.module(encoders)
     check_trainable(module, name)
+    check_blanks(task, module, given.anchors)
     check_last_batch(module, settings.batch_size, given.inputs, hardware.processes)
     with step_memory_errors_named():
         return Training(
             method, module, given.inputs, given.labels, settings, streams, fabric, given.concepts, hardware.workers
         )
+
+
+def check_blanks(task: Task, module: Reader, anchors: Sequence[AnchorSet]) -> None:
+    """Raise for a value without an anchor that this network cannot learn without one."""
+    for at, (group, own) in enumerate(zip(task.space.groups, anchors, strict=True)):
+        anchored = own.anchored()[0]
+        missing = sorted(set(range(len(group.primitives))) - set(anchored.tolist()))
+        if not missing:
+            continue
+        lacks = f"group {group.name!r} has no anchor for"
+        if isinstance(module, PrototypeNetwork) and not isinstance(module, LearnedPrototypeNetwork):
+            raise InputError(
+                f"{lacks} {group.primitive_names[missing[0]]!r}, but prototypes that are means of anchors need one of "
+                "each; add it, or choose prototypes='learned'"
+            )
+        rows = some_rows(task.space, ROWS)
+        labels, shown = task.rule(rows.clone()), group.primitive_table()[anchored]  # [V, a]
+        for exchange in exchanges(task.space, at):
+            names, values = group.value_names[exchange.attribute], shown[:, exchange.attribute].tolist()
+            blank = [value for value in (exchange.one, exchange.other) if value not in values]
+            if blank and torch.equal(task.rule(exchange.of(task.space, rows)), labels):
+                raise InputError(
+                    f"{lacks} {names[blank[0]]!r}, and the rule cannot tell {names[exchange.one]!r} from "
+                    f"{names[exchange.other]!r}: exchanging them changes none of {len(rows):,} labels; label an input "
+                    f"of {names[blank[0]]!r}"
+                )
 
 
 def check_last_batch(module: Reader, batch_size: int, inputs: Inputs, processes: int = 1) -> None:

@@ -271,10 +271,10 @@ BROKEN = {
         "concepts",
         "are torch.int64 [20, 1], expected an integer tensor [20, 2]",
     ),
-    "an anchor too few": (
-        dict(data=with_data(anchors=lambda d: sp.Anchors(d.anchors.inputs[:2], torch.arange(2)))),
+    "an anchor of no value": (
+        dict(data=with_data(anchors=lambda d: sp.Anchors(d.anchors.inputs, torch.arange(3) + 1))),
         "anchors",
-        "has no anchor for '2'",
+        "anchor 2 of group 'concept' has concept 3, which is outside the space",
     ),
     "encoder without vectors": (dict(encoder=lambda channels: nn.Conv2d(channels, 2, 3)), "encoder", "expected [2, D]"),
     "default encoder too deep": (dict(encoder=None), "encoder", "do not fit the encoder"),

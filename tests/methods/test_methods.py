@@ -15,6 +15,7 @@ from softpnet.methods.base import Batch, Clock
 from softpnet.networks.encoders import lenet
 from softpnet.rules import scoring
 from softpnet.rules.compile import compilation
+from softpnet.task.anchors import AnchorSet
 from softpnet.training.streams import Streams
 
 SPACE = ConceptSpace(slots=3, values=3)
@@ -26,7 +27,7 @@ def prepared(name, labels, task=TASK, **settings):
     generator = torch.Generator().manual_seed(0)
     kind = methods.find(name)
     chosen = Settings().override(**task.settings_in("paper") | settings | kind.fixed)
-    method = kind(task, chosen, [torch.rand(3, 1, 16, 16, generator=generator)])
+    method = kind(task, chosen, [AnchorSet(torch.rand(3, 1, 16, 16, generator=generator), torch.arange(3))])
     torch.manual_seed(0)
     module = method.module({"concept": nn.Sequential(nn.Flatten(), nn.Linear(256, 4))})
     concepts = torch.randint(3, (len(labels), 3), generator=generator)
@@ -148,7 +149,9 @@ def test_abduction_s_target_is_the_exact_marginal_of_the_feasible_set_in_every_e
 
 def test_abduction_needs_no_list_of_a_large_space():
     task = Task(ConceptSpace(slots=9, values=9), lambda c: c.sum(-1) % 2)
-    method = methods.find("abduction")(task, Settings(**methods.find("abduction").fixed), [torch.rand(9, 1, 16, 16)])
+    method = methods.find("abduction")(
+        task, Settings(**methods.find("abduction").fixed), [AnchorSet(torch.rand(9, 1, 16, 16), torch.arange(9))]
+    )
     state = method.start(torch.tensor([0, 1]), Streams(0))
     batch = Batch(torch.zeros(2, 9, 1, 16, 16), torch.tensor([0, 1]), torch.arange(2))
     log_p = torch.zeros(2, 9, 9).log_softmax(-1)
@@ -169,7 +172,7 @@ def test_a_method_without_anchors_does_not_look_at_them(name):
     found = []
     for scale in (1.0, 0.0):
         method, module, state, batch, streams = prepared(name, torch.tensor([3, 2, 4]))
-        method.anchors = [scale * anchor for anchor in method.anchors]
+        method.anchors = [own._replace(inputs=scale * own.inputs) for own in method.anchors]
         assert method.warm_up(module, batch.inputs, streams) is None
         found.append(method.loss(module, state, batch, Clock(0, 0), streams)[0])
     assert torch.equal(*found)
@@ -246,7 +249,9 @@ def test_without_projection_single_concepts_are_flipped_where_the_rule_allows():
 def test_without_projection_a_valid_board_never_moves(generator):
     task = tasks.load("visual_sudoku")
     settings = Settings(**task.settings_in("paper"))
-    method = methods.find("softpnet_no_projection")(task, settings, [torch.rand(4, 1, 28, 28)])
+    method = methods.find("softpnet_no_projection")(
+        task, settings, [AnchorSet(torch.rand(4, 1, 28, 28), torch.arange(4))]
+    )
     method.start(torch.tensor([0, 1]), Streams(0))
     boards = task.rows(generator).rows[None].repeat(20, 1, 1)
     assert torch.equal(method.source.move(boards, generator), boards)
@@ -360,7 +365,7 @@ def test_all_methods_see_the_same_batches_anchors_and_copies_of_them(monkeypatch
 
         def loss(method, module, state, batch, clock, streams, found=found, own=kind.loss):
             copies = method.augmented_anchors(torch.Generator().set_state(streams("augment").get_state()))
-            found.append((batch.ids, batch.inputs, batch.labels, *method.anchors, *copies))
+            found.append((batch.ids, batch.inputs, batch.labels, *(own.inputs for own in method.anchors), *copies))
             return own(method, module, state, batch, clock, streams)
 
         with monkeypatch.context() as patch:

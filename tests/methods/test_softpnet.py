@@ -8,6 +8,7 @@ from torch import nn
 from softpnet.methods.base import Batch, Clock
 from softpnet.methods.softpnet import Method
 from softpnet.networks.augmentation import affine
+from softpnet.task.anchors import AnchorSet
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
@@ -18,7 +19,9 @@ TASK = Task(ConceptSpace(slots=2, values=3), lambda c: c.sum(-1))
 
 def prepared(task=TASK, **settings):
     generator = torch.Generator().manual_seed(0)
-    method = Method(task, Settings(**settings), [torch.rand(3, 1, 16, 16, generator=generator)])
+    method = Method(
+        task, Settings(**settings), [AnchorSet(torch.rand(3, 1, 16, 16, generator=generator), torch.arange(3))]
+    )
     module = method.module({"concept": nn.Sequential(nn.Flatten(), nn.Linear(256, 4))})
     labels = torch.tensor([0, 1, 2, 3, 4, 2])
     batch = Batch(torch.rand(6, 2, 1, 16, 16, generator=generator), labels, torch.arange(6))
@@ -30,7 +33,7 @@ def test_anchors_are_the_originals_and_fresh_copies_at_every_step():
     method, _, _, _, streams = prepared(copies=3)
     (one,), (two,) = (method.augmented_anchors(streams("augment")) for _ in range(2))
     assert one.shape == (4, 3, 1, 16, 16)
-    assert torch.equal(one[0], method.anchors[0]) and torch.equal(two[0], method.anchors[0])
+    assert torch.equal(one[0], method.anchors[0].inputs) and torch.equal(two[0], method.anchors[0].inputs)
     assert not torch.equal(one[1:], two[1:])
 
 
@@ -41,7 +44,7 @@ def test_a_task_s_own_augmentation_makes_the_copies_and_the_views():
     method, module, state, batch, streams = prepared(replace(TASK, augment=darker), copies=2, views=True)
     (anchors,), seen = method.augmented_anchors(Streams(0)("augment")), []
     drawn = torch.rand(2, 3, generator=Streams(0)("augment"))[..., None, None, None]
-    assert torch.equal(anchors, torch.cat([method.anchors[0][None], method.anchors[0] * drawn]))
+    assert torch.equal(anchors, torch.cat([method.anchors[0].inputs[None], method.anchors[0].inputs * drawn]))
     module.register_forward_hook(lambda m, given, out: seen.append(given[0]))
     method.loss(module, state, batch, Clock(0, 0), streams)
     drawn = torch.rand(6, 2, generator=Streams(0)("views"))[..., None, None, None]
@@ -51,7 +54,7 @@ def test_a_task_s_own_augmentation_makes_the_copies_and_the_views():
 def test_without_augmentation_copies_are_the_anchors_and_episodes_still_teach():
     method, module, state, batch, streams = prepared(replace(TASK, augment=None), copies=2, views=True)
     (anchors,), forwards = method.augmented_anchors(streams("augment")), []
-    assert torch.equal(anchors, method.anchors[0].expand(3, -1, -1, -1, -1))
+    assert torch.equal(anchors, method.anchors[0].inputs.expand(3, -1, -1, -1, -1))
     module.register_forward_hook(lambda m, given, out: forwards.append(given[0] is batch.inputs))
     loss, info = method.loss(module, state, batch, Clock(0, 0), streams)
     assert forwards == [True]  # the view is the input itself, which need not be read twice
@@ -70,8 +73,8 @@ def test_weight_zero_trains_the_prototypical_loss_alone_while_working_sets_are_b
 
 def test_targets_carry_no_gradient():
     method, module, state, batch, _ = prepared()
-    target, *_ = method.target(state, batch, module(batch.inputs, [a[None] for a in method.anchors]).log_p.detach(),
-                              Clock(0, 0), 1.0, torch.Generator().manual_seed(0))  # fmt: skip
+    log_p = module(batch.inputs, [own.inputs[None] for own in method.anchors]).log_p.detach()
+    target, *_ = method.target(state, batch, log_p, Clock(0, 0), 1.0, torch.Generator().manual_seed(0))
     assert not target.requires_grad
     torch.testing.assert_close(target.sum(-1), torch.ones(6, 2))
 
@@ -100,7 +103,7 @@ def test_augmented_inputs_are_read_and_trained_on_in_one_forward():
 
 def test_best_target_is_one_candidate():
     method, module, state, batch, streams = prepared(target="best")
-    log_p = module(batch.inputs, [a[None] for a in method.anchors]).log_p.detach()
+    log_p = module(batch.inputs, [own.inputs[None] for own in method.anchors]).log_p.detach()
     target, *_ = method.target(state, batch, log_p, Clock(0, 0), 1.0, streams("walk"))
     assert ((target == 0) | (target == 1)).all()
     rows = target.argmax(-1)
@@ -126,7 +129,7 @@ def test_inference_prototypes_come_from_the_clean_anchors_and_a_fixed_set_of_cop
     module.eval()
     method.finish(module)
     generator = torch.Generator().manual_seed(0)
-    clean = method.anchors[0]
+    clean = method.anchors[0].inputs
     views = affine(0.0)(clean.expand(3, *clean.shape), generator)
     embedded = module.encoders["of_concept"](torch.cat([clean[None], views]).flatten(0, 1)).view(4, 3, -1)
     torch.testing.assert_close(module.settled()[0], embedded.mean(0))

@@ -7,6 +7,7 @@ from torch import nn
 
 from softpnet import Anchors, ConceptSpace, Group, InputError, Learner, Task, TrainingError
 from softpnet.cli import main
+from softpnet.task.anchors import AnchorSet
 from softpnet.training import memory
 from softpnet.training.prepare import check_last_batch
 
@@ -51,7 +52,9 @@ def test_a_count_beyond_all_bounds_is_refused(name):
 
 
 def test_what_is_asked_for_counts_what_a_training_allocates():
-    found = memory.demands(Learner(TASK).settings, TASK.space, INPUTS, [ANCHORS.inputs])
+    found = memory.demands(
+        Learner(TASK).settings, TASK.space, INPUTS, [AnchorSet(ANCHORS.inputs, torch.arange(len(ANCHORS.inputs)))]
+    )
     assert found["batch_size"] == INPUTS.numel() * 4 and found["copies"] >= 4 * ANCHORS.inputs.numel() * 4
 
 

@@ -38,4 +38,4 @@ class Method(softpnet.Method):
     idle_parts = True  # the heads, in the warm-up
 
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
-        return HeadedPrototypeNetwork(self.task.space, encoders, self.anchors[0][0])
+        return HeadedPrototypeNetwork(self.task.space, encoders, self.like)

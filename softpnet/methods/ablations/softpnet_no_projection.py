@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
-from torch import Tensor
-
 from softpnet.methods import softpnet
 from softpnet.rules.moves import switch_one
+from softpnet.task.anchors import AnchorSet
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 
@@ -21,6 +20,6 @@ class Method(softpnet.Method):
 
     fixed: ClassVar[dict[str, Any]] = {"targets": "cache"}
 
-    def __init__(self, task: Task, settings: Settings, anchors: list[Tensor]) -> None:
+    def __init__(self, task: Task, settings: Settings, anchors: list[AnchorSet]) -> None:
         naive = dataclasses.replace(task, move=switch_one(task.space, task.rule))
         super().__init__(naive, settings, anchors)
