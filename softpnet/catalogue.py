@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from softpnet.errors import InputError, TaskError
 
@@ -78,3 +79,13 @@ def _see_neighbours(folder: Path) -> None:
         _folders[:] = [str(folder), *(other for other in _folders if other != str(folder))]
         sys.path.extend(_folders)
     importlib.invalidate_caches()  # a neighbour may be younger than the last look into the folder
+
+
+def optional_package(name: str, extra: str) -> Any:
+    """A package that not everyone has; `extra` is what brings it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InputError(
+            f"the package {name.partition('.')[0]} is missing ({error}); pip install 'softpnet[{extra}]' brings it"
+        ) from error

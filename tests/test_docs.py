@@ -4,6 +4,7 @@ import json
 import pkgutil
 import re
 import runpy
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def test_images_from_files_are_those_of_the_page(tmp_path, monkeypatch):
     """The tables that the page describes, made of the page's own stand-in images, give that data."""
     namespace: dict[str, Any] = {"__file__": str(tmp_path / "my_rule.py")}
     for block in python_blocks("docs/your-own-task.md"):
-        if "def draw(" in block or "Table(" in block:
+        if any(word in block for word in ("def draw(", "Table(", "read_anchors(")):
             exec(block, namespace)
     made = namespace["task"].data(Streams(0))
     header = re.search(r"```\n(left,.*)\n", (ROOT / "docs/your-own-task.md").read_text()).group(1)
@@ -90,12 +91,18 @@ def test_images_from_files_are_those_of_the_page(tmp_path, monkeypatch):
         Path("bars", path).write_text("\n".join([header, *lines]))
     lines = [f"{written(image)},{names[c]}" for image, c in zip(*made.anchors, strict=True)]
     Path("bars/anchors.csv").write_text("\n".join(["image,bar", *lines]))
+    for line in lines:
+        path, _, name = line.partition(",")
+        for folder, shown in (("anchors", path), ("others", "images/0000.png")):  # only the first is to be read
+            Path("bars/anchors", name).mkdir(parents=True, exist_ok=True)
+            shutil.copy(f"bars/{shown}", f"bars/anchors/{name}/{folder}.png")
     monkeypatch.chdir("/")  # paths are the file's, not the shell's
     read = namespace["filed"].data(None)
     for ours, theirs in [
         (read.train, made.train),
         (read.tests["test"], made.tests["test"]),
         (read.anchors, made.anchors),
+        (namespace["labelled_by_folder"](), made.anchors),
     ]:
         torch.testing.assert_close(ours[0], theirs[0].clamp(0, 1), atol=0.5 / 255 + 1e-6, rtol=0)
         assert all(torch.equal(a, b) for a, b in zip(ours[1:], theirs[1:], strict=True))

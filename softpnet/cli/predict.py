@@ -21,9 +21,12 @@ class Predict:
     """The run's folder."""
     images: tyro.conf.Positional[tuple[Path, ...]]
     """Image files, as many per example as the task has slots, example after example; or one .npy array
-    [N, n, C, H, W] of float32 in [0, 1]; or one CSV table."""
+    [N, n, C, H, W] of float32 in [0, 1]; or one table, CSV or Parquet."""
     columns: Several = ()
-    """Columns of the CSV table that name image files, one per slot."""
+    """Columns of the table that name image files, one per slot; with --boxes, one for all slots is enough."""
+    boxes: Several = ()
+    """Boxes of the table, one per slot, that are cut out of the images and scaled; "left" has the columns left_x0,
+    left_y0, left_x1 and left_y1."""
     task: str | None = None
     """The task's file, if it is one of your own: no code is taken from a run folder."""
     method: str | None = None
@@ -37,6 +40,7 @@ class Predict:
     """One JSON object per example, with every concept's probabilities."""
 
     def run(self) -> int:
+        from softpnet.cli.tables import slot_images
         from softpnet.data.files import read_images
         from softpnet.data.tables import Table
         from softpnet.learner import Learner
@@ -44,10 +48,7 @@ class Predict:
         model = Learner.load(self.folder, origin=self.task, method=self.method)
         assert model.input_shape is not None
         if self._names_table():
-            slots, columns = model.task.space.slots, flat(self.columns)
-            if len(columns) != slots:
-                raise InputError(f"--columns names {list(columns)}, expected {slots} columns, one per slot")
-            images = Table(self.images[0]).images(columns, model.input_shape, resize=self.resize)
+            images = slot_images(model, Table(self.images[0]), flat(self.columns), flat(self.boxes), self.resize)
         else:
             images = read_images(self.images, model.task.space.slots, model.input_shape, self.resize)
         found = model.predict(images, self.reject)
@@ -69,11 +70,16 @@ class Predict:
 
     def _names_table(self) -> bool:
         """Whether the images are named in a table; raises where a table lacks columns, or columns their table."""
-        table = [path.suffix.lower() == ".csv" for path in self.images] == [True]
-        if table != bool(flat(self.columns)):
+        from softpnet.data.tables import ENDINGS
+
+        table = [path.suffix.lower() in ENDINGS for path in self.images] == [True]
+        if table != bool(flat(self.columns)) or (self.boxes and not table):
             usage = "expected RUN new.csv --columns left right, in this order"
             if table:
                 raise InputError(f"{self.images[0]} is a table, whose columns of images are not named; {usage}")
             given = f"{len(self.images)} files, {self.images[0]} first," if self.images else "no file"
-            raise InputError(f"--columns names columns of one .csv table, but {given} came before it; {usage}")
+            option = "--columns" if self.columns else "--boxes"
+            raise InputError(
+                f"{option} names columns of one .csv or .parquet table, but {given} came before it; {usage}"
+            )
         return table

@@ -79,7 +79,7 @@ class Train:
             )
         if model.is_main_process:
             metrics = judge(model, data, folder, self.pictures)
-            show_metrics(task, metrics, folder, remarks(model, data, metrics))
+            show_metrics(task, metrics, folder, remarks(model, data.tests, metrics))
         if model.interrupted and model.is_main_process:
             say(
                 f"stopped after {len(model.history)} of {model.settings.epochs} epochs; what was learned is saved, "

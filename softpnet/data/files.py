@@ -21,6 +21,8 @@ PIXEL_LIMIT = 50_000_000
 BITS_PER_SAMPLE = 258  # of a TIFF
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM")
 """No others are tried: some of Pillow's start a program (EPS), or fail in ways of their own."""
+Box = Sequence[int]
+"""Left, top, right, bottom in pixels, the last two just outside it."""
 
 
 def read_images(paths: Sequence[Path], slots: int, shape: Sequence[int], resize: bool = False) -> Tensor:
@@ -47,17 +49,25 @@ def read_array(path: Path) -> Tensor:
         raise InputError(f"{path} cannot be read as an array of numbers: {error}; write it by numpy.save") from error
 
 
-def read_image(
-    path: Path, shape: Sequence[int], resize: bool = False, box: tuple[int, int, int, int] | None = None
-) -> Tensor:
+def read_image(path: Path, shape: Sequence[int], resize: bool = False, box: Box | None = None) -> Tensor:
     """One image file -> float32 `[C, H, W]` in [0, 1], in grey where there is one channel, in colour where three.
 
-    Of the image, only the box is read where one is given: left, top, right, bottom, the last two just outside it.
+    Of the image, only the box is read where one is given.
     """
-    import numpy
+    image = open_image(path, shape[0])
+    return pixels(image if box is None else cut_out(image, box, path), shape, resize, path)
+
+
+def check_shape(shape: Sequence[int]) -> None:
+    """Raise where image files cannot be read as this."""
+    if len(shape) != 3 or shape[0] not in (1, 3) or min(shape) < 1:
+        raise InputError(f"shape is {tuple(shape)}, expected (channels, height, width), with 1 or 3 channels")
+
+
+def open_image(path: Path, channels: int) -> Image.Image:
+    """The image of a file, decoded: in grey where there is one channel, in colour where three."""
     from PIL import Image, UnidentifiedImageError
 
-    channels, height, width = shape
     if channels not in (1, 3):
         raise InputError(
             f"{channels} channels are asked for, expected 1 (grey) or 3 (colour) from an image file; use a .npy array"
@@ -67,28 +77,39 @@ def read_image(
         with Image.open(path, formats=FORMATS) as file:
             if file.width * file.height > PIXEL_LIMIT:
                 raise ValueError(f"its {file.width}x{file.height} pixels are more than {PIXEL_LIMIT:,}")
-            image = _as_shown(file).convert("L" if channels == 1 else "RGB")
+            return _as_shown(file).convert("L" if channels == 1 else "RGB")
     except UnidentifiedImageError as error:
         raise InputError(f"{path} cannot be read as an image: damaged, or none of {', '.join(FORMATS)}") from error
     except (OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError) as error:
         raise InputError(f"{path} cannot be read as an image: {error}") from error
-    if box is not None:
-        left, top, right, bottom = box
-        if not (0 <= left < right <= image.width and 0 <= top < bottom <= image.height):
-            raise InputError(
-                f"the box {box} is not inside {path}, which is {image.width}x{image.height}; expected left, top, right "
-                "and bottom, in pixels"
-            )
-        image = image.crop(box)
+
+
+def cut_out(image: Image.Image, box: Box, path: Path) -> Image.Image:
+    """What is in the box; the path is for the error."""
+    left, top, right, bottom = box
+    if not (0 <= left < right <= image.width and 0 <= top < bottom <= image.height):
+        raise InputError(
+            f"the box {tuple(box)} is empty or is not inside {path}, which is {image.width}x{image.height}; "
+            "expected left, top, right and bottom, in pixels"
+        )
+    return image.crop((left, top, right, bottom))
+
+
+def pixels(image: Image.Image, shape: Sequence[int], resize: bool, path: Path) -> Tensor:
+    """An image in grey or colour -> float32 `[C, H, W]` in [0, 1]; the path is for the error."""
+    import numpy
+    from PIL import Image
+
+    channels, height, width = shape
     if image.size != (width, height):
         if not resize:
             raise InputError(
                 f"{path} is {image.size[0]}x{image.size[1]}, expected {width}x{height}; "
-                "resize it (`softpnet predict --resize`; resize=True in Python)"
+                "resize it (--resize on the command line; resize=True in Python)"
             )
         image = image.resize((width, height), Image.Resampling.BILINEAR)
-    pixels = torch.from_numpy(numpy.array(image)).float() / 255  # [H, W] or [H, W, 3]
-    return pixels[None] if channels == 1 else pixels.permute(2, 0, 1)
+    found = torch.from_numpy(numpy.array(image)).float() / 255  # [H, W] or [H, W, 3]
+    return found[None] if channels == 1 else found.permute(2, 0, 1)
 
 
 def _as_shown(file: Image.Image) -> Image.Image:

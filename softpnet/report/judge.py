@@ -19,7 +19,7 @@ from softpnet.report.canvas import as_pictures
 from softpnet.report.pictures import curves, learned
 from softpnet.storage import digest, from_json, to_json, to_safetensors
 from softpnet.task.anchors import arrange_anchors
-from softpnet.task.data import Data, make_data
+from softpnet.task.data import Data, Examples, make_data
 from softpnet.task.task import Task
 from softpnet.training.config import read_config
 from softpnet.training.folder import METRICS, MODEL, RunFolder
@@ -28,9 +28,9 @@ from softpnet.training.prepare import Given
 from softpnet.training.streams import Streams
 
 
-def scores(model: Learner, data: Data) -> dict[str, dict[str, float]]:
+def scores(model: Learner, tests: Mapping[str, Examples]) -> dict[str, dict[str, float]]:
     """Metrics of every test set; the first is the one that is reported."""
-    return {name: model.score(*examples) for name, examples in data.tests.items()}
+    return {name: model.score(*examples) for name, examples in tests.items()}
 
 
 def judge(model: Learner, data: Data, run: Path, pictures: bool) -> dict[str, dict[str, float]]:
@@ -45,7 +45,7 @@ def judge(model: Learner, data: Data, run: Path, pictures: bool) -> dict[str, di
                 f"the run in {run} was judged on other data than task {model.task.name!r} makes now, and is left as it "
                 "is; `softpnet evaluate RUN --other-data` judges it on this"
             )
-        found = scores(model, data)
+        found = scores(model, data.tests)
         assert model.module is not None  # or it could not have been scored
         seconds = [epoch["seconds"] for epoch in model.history]
         lost = not model.interrupted and len(seconds) < model.settings.epochs  # the history was removed

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from softpnet.learner import Learner
 from softpnet.metrics import Part, entry_name, most_frequent_mistake, parts
 from softpnet.rules.function import some_rows
-from softpnet.task.data import Data
+from softpnet.task.data import Examples
 from softpnet.task.task import Task
 
 SUSPICIOUS_GAP = 0.1
@@ -18,7 +18,7 @@ TRIED = 2_000
 """Random assignments that show which entries of a label vector depend on a group."""
 
 
-def remarks(model: Learner, data: Data, metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
+def remarks(model: Learner, tests: Mapping[str, Examples], metrics: Mapping[str, Mapping[str, float]]) -> list[str]:
     """A sentence for each test set whose labels are right much more often than the worst read of its concepts."""
     found = []
     for split, values in metrics.items():
@@ -30,7 +30,7 @@ def remarks(model: Learner, data: Data, metrics: Mapping[str, Mapping[str, float
             read = repr(worst.part.name.replace("/", ", ")) if worst.part.name else "concepts"
             found.append(
                 f"{split}: {worst.labels} right more often than {read}, by {100 * worst.size:.1f} points"
-                f"{_mistake(model, data, split, worst.part)}. Unless labels are at chance, that is a reasoning "
+                f"{_mistake(model, tests[split], worst.part)}. Unless labels are at chance, that is a reasoning "
                 'shortcut; docs/your-own-task.md says what to do ("When concepts stay wrong")'
             )
     return found
@@ -67,9 +67,8 @@ def _entries_that_depend_on(task: Task, part: Part) -> list[int]:
     return (before != after).any(0).nonzero().flatten().tolist()
 
 
-def _mistake(model: Learner, data: Data, split: str, part: Part) -> str:
+def _mistake(model: Learner, examples: Examples, part: Part) -> str:
     """The most frequent wrong reading in words."""
-    examples = data.tests[split]
     assert examples.concepts is not None  # or there were no accuracy of concepts
     predicted = model.predict(examples.inputs).concepts
     found = most_frequent_mistake(model.task.space, part, predicted, examples.concepts.long())

@@ -621,6 +621,155 @@ def test_a_folder_without_a_run_is_one_sentence(softpnet_here, tmp_path):
         assert_one_sentence(code, error, str(tmp_path / "nowhere"), "not a run folder", "manifest.sha256 is missing")
 
 
+# New tables
+
+
+@pytest.fixture
+def new_table(trained, softpnet_here, home, pngs, monkeypatch):
+    """`evaluate` of a table in the user's folder; first, what the run reads of low mid, of high high and of low low."""
+    monkeypatch.chdir(home)
+    pairs = [(0, 1), (2, 2), (0, 0)]
+    given = ("predict", "run", "--task", "my_rule.py", "--json", *(pngs[i] for pair in pairs for i in pair))
+    read = predictions(softpnet_here(*given)[1])
+
+    def evaluate(text, *words, columns=("--columns", "left", "right")):
+        Path("new.csv").write_text(text)
+        return softpnet_here("evaluate", "run", "--task", "my_rule.py", "--table", "new.csv", *columns, *words)
+
+    return read, evaluate
+
+
+ROWS = ("low.png,mid.png", "high.png,high.png", "low.png,low.png")
+
+
+def test_a_run_is_judged_on_a_new_table(new_table):
+    read, evaluate = new_table
+    labels = [read[0]["label"], read[1]["label"], (read[2]["label"] + 1) % 5]  # the last one is wrong
+    lines = [f"{row},{label}" for row, label in zip(ROWS, labels, strict=True)]
+    code, out, error = evaluate("\n".join(["left,right,sum", *lines]), "--labels", "sum")
+    assert (code, error) == (0, "") and printed(out, ["label_accuracy"]) == {"label_accuracy": ["66.67"]}
+    assert "concept accuracy" not in out and "two bars, last epoch" in out and "run folder: run" in out
+    assert re.search(r"┃ +new ┃", out)  # the column is named after the table
+    assert evaluate("\n".join(["left,right,label", *lines])) == (code, out, error)
+
+
+def test_concepts_are_judged_where_the_new_table_has_them(new_table):
+    read, evaluate = new_table
+    true = [example["concepts"] for example in read]
+    other = NAMES[NAMES.index(true[0][1]) - 1]
+    true[0] = [str(NAMES.index(true[0][0])), other]  # a number for a name; and what is not read
+    lines = [f"{row},{at['label']},{','.join(c)}" for row, at, c in zip(ROWS, read, true, strict=True)]
+    code, out, error = evaluate("\n".join(["left,right,label,a,b", *lines]), "--concepts", "a", "b")
+    assert (code, error) == (0, "")
+    assert printed(out, ["label_accuracy", "concept_accuracy"]) == {
+        "label_accuracy": ["100.00"],
+        "concept_accuracy": ["83.33"],
+    }
+    assert "new: labels are right more often than concepts, by 16.7 points" in out
+    assert "1 of 3 rows have concepts that give another label; the first is new.csv, line 2" in out
+
+
+def test_boxes_of_one_image_are_judged_and_predicted_as_images_are(new_table, softpnet_here, pngs):
+    read, evaluate = new_table
+    both = numpy.concatenate([numpy.array(Image.open(path)) for path in pngs[:2]], axis=1)  # [16, 32]
+    Image.fromarray(both).save("both.png")
+    corners = [f"{name}_{corner}" for name in ("left", "right") for corner in ("x0", "y0", "x1", "y1")]
+    text = f"photo,{','.join(corners)},label\nboth.png,0,0,16,16,16,0,32,16,{read[0]['label']}\n"
+    words = ("--columns", "photo", "--boxes", "left", "right")
+    code, out, error = evaluate(text, columns=words)
+    assert (code, error) == (0, "") and printed(out, ["label_accuracy"]) == {"label_accuracy": ["100.00"]}
+    given = ("predict", "run", "--task", "my_rule.py", "--json")
+    assert predictions(softpnet_here(*given, "new.csv", *words)[1]) == read[:1]
+    for words, *parts in (
+        (("--columns", "photo", "--boxes", "left"), "--boxes names ['left'], expected 2 boxes, one per slot"),
+        (("--columns", "a", "b", "c", "--boxes", "left", "right"), "expected 2 columns, one per slot, or one for all"),
+        (("--columns", "photo", "--boxes", "left", "low"), "new.csv has no column 'low_x0'"),
+    ):
+        code, _, error = evaluate(text, columns=words)
+        assert_one_sentence(code, error, *parts)
+    code, _, error = evaluate(
+        text.replace("32,16", "33,16"), columns=("--columns", "photo", "--boxes", "left", "right")
+    )
+    assert_one_sentence(code, error, "new.csv, line 2, column 'photo': box 'right'", "is not inside both.png", "32x16")
+    code, _, error = softpnet_here(*given, *pngs[:2], "--boxes", "left", "right")
+    assert_one_sentence(code, error, "--boxes names columns of one .csv or .parquet table, but 2 files")
+
+
+def test_an_image_of_another_size_in_a_new_table_is_scaled_if_asked(new_table, pngs):
+    _, evaluate = new_table
+    with Image.open(pngs[0]) as image:
+        image.resize((32, 32), Image.Resampling.NEAREST).save("large.png")
+    code, _, error = evaluate("left,right,label\nlarge.png,low.png,0\n")
+    assert_one_sentence(code, error, "new.csv, line 2, column 'left': large.png is 32x32, expected 16x16", "--resize")
+    code, out, error = evaluate("left,right,label\nlarge.png,low.png,0\n", "--resize")
+    assert (code, error) == (0, "") and "label accuracy" in out
+
+
+@pytest.mark.parametrize(
+    "text, words, parts",
+    [
+        ("left,right,label\n", (), ["new.csv has no rows below its header"]),
+        ("left,right\nlow.png,low.png\n", (), ["new.csv has no column 'label'; it has ['left', 'right']"]),
+        ("left,label\nlow.png,0\n", (), ["new.csv has no column 'right'"]),
+        ("left,right,label\nlow.png,low.png,0\nlow.png,low.png,x\n", (), ["line 3, column 'label': 'x', expected a"]),
+        (
+            "left,right,label\nlow.png,low.png,0\nlow.png,low.png,5\nlow.png,low.png,-1\n",
+            (),
+            ["new.csv, line 3: label 5 is given by no assignment of task 'two bars' (1 more rows", "correct the label"],
+        ),
+        ("left,right,label\nlow.png,low.png,0\nlow.png,no.png,0\n", (), ["line 3, column 'right': no.png cannot be"]),
+        (
+            "left,right,label\nlow.png,low.png,0\n",
+            ("--labels", "a", "b"),
+            ["--labels names ['a', 'b'], expected one c"],
+        ),
+        ("left,right,label\nlow.png,low.png,0\n", ("--concepts", "a"), ["--concepts names ['a'], expected 2 columns"]),
+        (
+            "left,right,label,a\nlow.png,low.png,0,tall\n",
+            ("--concepts", "a", "a"),
+            ["line 2, column 'a': 'tall', expected one of ['low', 'mid', 'high'], or a number from 0 to 2"],
+        ),
+        ("left,right,label\nlow.png,low.png,0\n", ("--columns", "left"), ["expected 2 columns, one per slot"]),
+        (
+            "left,right,label\nlow.png,low.png,0\n",
+            ("--other-data",),
+            ["--other-data is about the task's own test sets"],
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_new_table_is_one_sentence(new_table, text, words, parts):
+    code, out, error = new_table[1](text, *words)
+    assert_one_sentence(code, error, *parts)
+    assert out == ""
+
+
+def test_options_of_a_table_and_the_table_come_together(trained, softpnet_here):
+    for words, *parts in (
+        (("--columns", "left"), "--columns is about a table, but none is named", "expected RUN --table new.csv"),
+        (("--resize",), "--resize is about a table, but none is named"),
+        (("--table", "new.csv"), "--table is new.csv, whose columns of images are not named", "expected RUN --table"),
+    ):
+        code, _, error = softpnet_here("evaluate", trained[0], *words)
+        assert_one_sentence(code, error, *parts)
+
+
+def test_a_new_table_of_label_vectors_names_a_column_per_entry(softpnet_here, home, pngs, tmp_path, monkeypatch):
+    rule = RULE.replace("return c[..., 0] + c[..., 1]", "return torch.stack([c.sum(-1), c[..., 0]], -1)")
+    (tmp_path / "vectors.py").write_text(rule)
+    monkeypatch.chdir(tmp_path)
+    code, _, error = softpnet_here("train", "vectors.py", "--epochs", 1, "--no-pictures", "--out", "run")
+    assert code == 0, error
+    Path("new.csv").write_text(f"left,right,sum,first\n{pngs[0]},{pngs[0]},2,1\n{pngs[0]},{pngs[0]},0,1\n")
+    given = ("evaluate", "run", "--task", "vectors.py", "--table", "new.csv", "--columns", "left", "right")
+    code, _, error = softpnet_here(*given)
+    assert_one_sentence(code, error, "--labels names ['label'], expected 2 columns, one per entry of the label")
+    code, _, error = softpnet_here(*given, "--labels", "sum", "first")
+    assert_one_sentence(code, error, "new.csv, line 3: label [0, 1] is given by no assignment of task 'two bars';")
+    Path("new.csv").write_text(f"left,right,sum,first\n{pngs[0]},{pngs[0]},2,1\n")
+    code, out, error = softpnet_here(*given, "--labels", "sum", "first")
+    assert code == 0 and "label accuracy, entry 1" in out, error
+
+
 # Terminals and Ctrl-C
 
 
@@ -760,7 +909,7 @@ def test_predict_reads_the_images_that_a_table_names(trained, softpnet_here, hom
     code, _, error = softpnet_here(*given, tmp_path / "pairs.csv")
     assert_one_sentence(code, error, "pairs.csv is a table", "not named; expected RUN new.csv --columns left")
     code, _, error = softpnet_here(*given, *pngs[:2], "--columns", "left", "right")
-    assert_one_sentence(code, error, "columns of one .csv table, but 2 files", str(pngs[0]))
+    assert_one_sentence(code, error, "columns of one .csv or .parquet table, but 2 files", str(pngs[0]))
     code, _, error = softpnet_here(*given, "--columns", "left", "right", tmp_path / "pairs.csv")
     assert_one_sentence(code, error, "no file came before it", "in this order")
     code, _, error = softpnet_here(*given, tmp_path / "pairs.csv", "--columns", "left")

@@ -7,8 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
-from softpnet import InputError
-from softpnet.data.files import read_image
+from softpnet import ConceptSpace, Group, InputError
+from softpnet.data.files import open_image, read_image
 from softpnet.data.tables import Table
 
 RED, GREY = (255, 0, 0), (51, 51, 51)
@@ -164,3 +164,101 @@ def test_images_are_read_as_a_viewer_shows_them(tmp_path):
     for name in ("deep.png", "deep.pgm", "deep.tiff"):
         Image.fromarray(numpy.full((2, 3), 65_535, dtype=numpy.uint16)).save(tmp_path / name)
         assert read_image(tmp_path / name, (1, 2, 3)).unique().tolist() == [1]
+
+
+# Boxes in one image
+
+
+@pytest.fixture
+def photo(tmp_path):
+    """A grey image of 6x4 pixels, each of its own brightness, written as photo.png."""
+    pixels = 10 * numpy.arange(24, dtype=numpy.uint8).reshape(4, 6)
+    Image.fromarray(pixels).save(tmp_path / "photo.png")
+    return torch.from_numpy(pixels).float() / 255
+
+
+BOXES = "photo,left_x0,left_y0,left_x1,left_y1,right_x0,right_y0,right_x1,right_y1,x0,y0,x1,y1\n"
+
+
+def test_boxes_are_cut_out_of_one_image_and_scaled(table, photo):
+    made = table(f"{BOXES}photo.png,0,0,3,2,3,2,6,4,0,0,6,4\nphoto.png,1,1,4,3,0.6,0.4,3.7,2.4,0,0,6,4\n")
+    found = made.crops("photo", ["left", "right"], (1, 2, 3))
+    expected = [photo[:2, :3], photo[2:, 3:], photo[1:3, 1:4], photo[:2, 1:4]]  # decimals are rounded
+    torch.testing.assert_close(found, torch.stack(expected).view(2, 2, 1, 2, 3))
+    assert torch.equal(made.crops("photo", "right", (1, 2, 3)), found[:, 1])
+    assert torch.equal(made.crops("photo", [""], (1, 4, 6))[:, 0], photo.expand(2, 1, 4, 6))
+    flat = made.crops("photo", ["left"], (3, 4, 4))  # in colour, and of another size
+    assert flat.shape == (2, 1, 3, 4, 4) and photo[:2, :3].min() <= flat[0].min() < flat[0].max() <= photo[:2, :3].max()
+
+
+def test_every_box_may_have_its_own_image(table, photo):
+    made = table(f"red,{BOXES}red.png,photo.png,0,0,3,2,0,0,3,2,,,,\n")
+    found = made.crops(["photo", "red"], ["left", "right"], (3, 2, 3))
+    torch.testing.assert_close(found[0, 0], photo[:2, :3].expand(3, 2, 3))
+    assert found[0, 1, :, 0, 0].tolist() == [1, 0, 0]
+    with pytest.raises(
+        InputError, match=r"boxes \['left', 'right'\] are cut out of the images \['red'\]; expected one"
+    ):
+        made.crops(["red"], ["left", "right"], (3, 2, 3))
+
+
+def test_an_image_is_decoded_once_for_all_its_boxes(table, photo, monkeypatch):
+    opened = []
+
+    def spy(path, channels):
+        opened.append(path.name)
+        return open_image(path, channels)
+
+    monkeypatch.setattr("softpnet.data.tables.open_image", spy)
+    made = table(BOXES + 2 * "photo.png,0,0,3,2,3,2,6,4,,,,\n" + "red.png,0,0,3,2,0,0,3,2,,,,\n")
+    made.crops("photo", ["left", "right"], (1, 2, 3))
+    assert opened == ["photo.png", "red.png"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ("photo.png,0,0,7,2", r"line 2, column 'photo': box 'left': the box \(0, 0, 7, 2\) .* is not inside .*is 6x4;"),
+        (
+            "photo.png,-1,0,3,2",
+            r"box 'left': the box \(-1, 0, 3, 2\) is empty or is not inside .*photo\.png, which is 6x4",
+        ),
+        ("photo.png,3,0,3,2", r"box 'left': the box \(3, 0, 3, 2\) is empty"),
+        ("photo.png,0,2,3,1", r"box 'left': the box \(0, 2, 3, 1\) is empty"),
+        ("photo.png,a,0,3,2", r"line 2, column 'left_x0': 'a', expected a number of pixels"),
+        ("photo.png,0,0,3,", r"line 2, column 'left_y1': '', expected a number of pixels"),
+        ("photo.png,0,nan,3,2", r"column 'left_y0': 'nan', expected a number of pixels"),
+        ("photo.png,0,0,inf,2", r"column 'left_x1': 'inf', expected a number of pixels"),
+        ("photo.png,0,0,1_0,2", r"column 'left_x1': '1_0', expected a number of pixels"),
+        ("photo.png,0,0,1e30,2", r"column 'left_x1': '1e30', expected a number of pixels"),
+        ("none.png,0,0,3,2", r"line 2, column 'photo': .*none\.png cannot be read as an image"),
+    ],
+)
+def test_a_box_that_is_none_is_refused_with_its_line(table, photo, cells, message):
+    made = table(f"photo,left_x0,left_y0,left_x1,left_y1\n{cells}\n")
+    with pytest.raises(InputError, match=message):
+        made.crops("photo", ["left"], (1, 2, 3))
+
+
+def test_a_box_without_its_columns_is_refused(table, photo):
+    made = table("photo,left_x0,left_y0,left_x1\nphoto.png,0,0,3\n")
+    with pytest.raises(
+        InputError, match=r"has no column 'left_y1'; it has \['photo', 'left_x0', 'left_y0', 'left_x1'\]"
+    ):
+        made.crops("photo", ["left"], (1, 2, 3))
+    with pytest.raises(InputError, match=r"shape is \(2, 3\), expected \(channels, height, width\)"):
+        made.crops("photo", ["left"], (2, 3))
+
+
+# True concepts
+
+
+def test_concepts_are_names_or_numbers_of_each_concept_s_own_values(table):
+    names = [["red", "blue"], ["1", "2", "3"]]
+    space = ConceptSpace(Group((0, 1), (2, 3), name="look", value_names=names))
+    made = table("a,b,c,d\nred,1,1,3\n0,2,blue,2\n")
+    assert made.concepts(["a", "b", "c", "d"], space).tolist() == [[0, 0, 1, 2], [0, 1, 1, 1]]
+    with pytest.raises(InputError, match=r"line 2, column 'a': 'red', expected one of \['1', '2', '3'\]$"):
+        made.concepts(["c", "a", "a", "d"], space)
+    with pytest.raises(InputError, match=r"concepts are in columns \['a'\], expected 4 columns, one per concept"):
+        made.concepts(["a"], space)

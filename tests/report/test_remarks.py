@@ -31,8 +31,8 @@ def told(rule, seen, space=SCENE, true=TRUE, concepts=True):
     """What is remarked of a model that sees this instead of what is true."""
     task = sp.Task(space, rule)
     examples = sp.Examples(torch.zeros(len(true), space.slots, 1, 1, 1), rule(true), true if concepts else None)
-    model, data = Reads(task, seen), sp.Data(examples, None, {"test": examples})
-    return remarks(model, data, scores(model, data))
+    model, tests = Reads(task, seen), {"test": examples}
+    return remarks(model, tests, scores(model, tests))
 
 
 def misread(share, column=2):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from softpnet.catalogue import optional_package
 from softpnet.errors import InputError, TaskError
 
 if TYPE_CHECKING:
@@ -189,12 +189,7 @@ class Listed(ABC):
 
 def package(name: str) -> Any:
     """A solver's package, which not everyone has."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise InputError(
-            f"the package {name.partition('.')[0]} is missing ({error}); pip install 'softpnet[solvers]' brings it"
-        ) from error
+    return optional_package(name, "solvers")
 
 
 def check_distinct(names: Sequence[Sequence[Any]], what: str) -> None:

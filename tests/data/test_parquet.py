@@ -1,0 +1,103 @@
+"""Parquet tables are read as CSV tables are; a missing pyarrow is one sentence.
+
+Where pyarrow is not installed, a stand-in that keeps the same columns and types in JSON takes its place.
+"""
+
+import importlib.util
+import json
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from PIL import Image
+
+from softpnet import InputError
+from softpnet.data.tables import Table
+
+INSTALLED = importlib.util.find_spec("pyarrow") is not None
+KINDS = {
+    "path": "string",
+    "label": "int8",
+    "share": "double",
+    "fine": "bool",
+    "bytes": "binary",
+    "kind": "dictionary<values=string, indices=int32, ordered=0>",
+}
+
+
+class StandIn:
+    """What is asked of `pyarrow.parquet.ParquetFile`, for the JSON of a list of rows."""
+
+    def __init__(self, file):
+        self.rows = json.load(file)
+        self.schema_arrow = [SimpleNamespace(name=name, type=kind) for name, kind in KINDS.items()]
+        self.metadata = SimpleNamespace(num_rows=len(self.rows))
+
+    def read(self, columns):
+        assert "bytes" not in columns, "pictures of a table are in memory, though nobody asked for them"
+        return self
+
+    def column(self, name):
+        cells = [row[list(KINDS).index(name)] for row in self.rows]
+        return SimpleNamespace(to_pylist=lambda: cells)
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Writes rows of the columns in KINDS to a Parquet file; its path."""
+
+    def with_pyarrow(rows):
+        import pyarrow  # type: ignore[import-not-found, unused-ignore]
+        from pyarrow import parquet
+
+        cells = dict(zip(KINDS, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(KINDS, ())
+        columns = {
+            name: pyarrow.array(each, "string" if name == "kind" else KINDS[name]) for name, each in cells.items()
+        }
+        columns["kind"] = columns["kind"].dictionary_encode()
+        parquet.write_table(pyarrow.table(columns), tmp_path / "table.parquet")
+        return tmp_path / "table.parquet"
+
+    def with_stand_in(rows):
+        (tmp_path / "table.parquet").write_text(json.dumps(rows))
+        return tmp_path / "table.parquet"
+
+    if not INSTALLED:
+        module = ModuleType("pyarrow.parquet")
+        module.ParquetFile = StandIn  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "pyarrow", ModuleType("pyarrow"))
+        monkeypatch.setitem(sys.modules, "pyarrow.parquet", module)
+    return with_pyarrow if INSTALLED else with_stand_in
+
+
+def test_columns_are_read_as_those_of_a_csv_table(write, tmp_path):
+    Image.new("L", (3, 2), 51).save(tmp_path / "grey.png")
+    made = Table(write([["grey.png", 1, 2.0, True, "x", "b"], [" grey.png", -3, 2.5, False, "x", "a"]]))
+    assert made.header == list(KINDS)
+    assert made.images("path", (1, 2, 3)).shape == (2, 1, 2, 3)
+    assert made.integers(["label", "fine"]).tolist() == [[1, 1], [-3, 0]]
+    assert made.integers("kind", names=["a", "b"]).tolist() == [1, 0]
+    with pytest.raises(InputError, match=r"table\.parquet, row 2, column 'share': '2\.5', expected a whole number"):
+        made.integers("share")  # the first is one
+
+
+def test_what_cannot_be_read_is_one_sentence(write, tmp_path):
+    made = Table(write([["grey.png", None, 2.0, True, "x", "b"]]))
+    with pytest.raises(InputError, match=r"table\.parquet, row 1, column 'label': '', expected a whole number"):
+        made.integers("label")
+    with pytest.raises(InputError, match=r"table\.parquet, column 'bytes' holds binary, expected text or numbers"):
+        made.images("bytes", (1, 2, 3))
+    with pytest.raises(InputError, match=r"table\.parquet has no rows below its header"):
+        Table(write([]))
+    (tmp_path / "table.PARQUET").write_text("no table")
+    with pytest.raises(InputError, match=r"table\.PARQUET cannot be read as a Parquet table: "):
+        Table(tmp_path / "table.PARQUET")
+    with pytest.raises(InputError, match=r"none\.parquet cannot be read as a Parquet table: .*No such file"):
+        Table(tmp_path / "none.parquet")
+
+
+def test_a_missing_pyarrow_names_the_command(write, monkeypatch):
+    path = write([["grey.png", 1, 2.0, True, "x", "b"]])
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(InputError, match=r"package pyarrow is missing .*; pip install 'softpnet\[parquet\]' brings it"):
+        Table(path)
