@@ -23,7 +23,9 @@ def rule(c):
 
 
 TASK = sp.Task(SPACE, rule)
-LABELS = torch.tensor([[2, 1, 0], [2, -1, 0], [-1, -1, 1], [-1, -1, -1], [4, 1, -1], [4, 1, 1], [7, -1, 0], [-1, 2, -1]])
+LABELS = torch.tensor(
+    [[2, 1, 0], [2, -1, 0], [-1, -1, 1], [-1, -1, -1], [4, 1, -1], [4, 1, 1], [7, -1, 0], [-1, 2, -1]]
+)
 FITS = ((rule(EVERY) == LABELS[:, None]) | (LABELS[:, None] == -1)).all(-1)  # [B, M]
 FEASIBLE = FITS.any(1)
 LOG_P = torch.randn(len(LABELS), 3, 3, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
@@ -43,7 +45,7 @@ def test_every_question_to_the_compiled_rule_is_about_the_union():
     torch.testing.assert_close(compiled.log_prob(LOG_P, LABELS), joint.logsumexp(1))
     wanted = soft_target(every, weights(scores(LOG_P, every), FITS, 0.5), SPACE.h)
     torch.testing.assert_close(compiled.marginals(LOG_P, LABELS, 0.5), wanted)
-    rows, exists = compiled.best(LOG_P, LABELS, 30)
+    _, exists = compiled.best(LOG_P, LABELS, 30)
     assert exists.sum(1).tolist() == FITS.sum(1).tolist()
     drawn = compiled.sample(LABELS[FEASIBLE].repeat(50, 1), torch.Generator().manual_seed(0))
     assert satisfied(TASK, drawn[:, None], LABELS[FEASIBLE].repeat(50, 1)).all()
@@ -82,7 +84,9 @@ def test_a_rule_that_is_known_in_part_cannot_be_asked_about_unknown_entries():
 
 def test_the_cache_refuses_unknown_entries():
     source = targets.make(TASK, Settings().override(targets="cache"), torch.Generator())
-    with pytest.raises(sp.InputError, match=r"label \[2, -1, 0\] of example 1 has an unknown entry .* the cache cannot"):
+    with pytest.raises(
+        sp.InputError, match=r"label \[2, -1, 0\] of example 1 has an unknown entry .* the cache cannot"
+    ):
         source.start(LABELS[:2])
 
 
@@ -90,10 +94,12 @@ def test_a_machine_that_sees_the_label_refuses_unknown_entries():
     machine = sp.Machine(
         0,
         lambda states, concept, values, labels: states * 3 + values,
-        accept=lambda states, labels: (torch.stack([states // 9 + states // 3 % 3, states % 3 % 2], -1) == labels).all(-1),
+        accept=lambda states, labels: (torch.stack([states // 9 + states // 3 % 3, states % 3 % 2], -1) == labels).all(
+            -1
+        ),
         rule=lambda c: rule(c)[..., :2],
     )
-    with pytest.raises(sp.InputError, match="unknown entry .*which a Machine that sees the label cannot use"):
+    with pytest.raises(sp.InputError, match=r"unknown entry .*which a Machine that sees the label cannot use"):
         compilation(sp.Task(SPACE, machine)).rule.knows(torch.tensor([[2, -1]]))
 
 
