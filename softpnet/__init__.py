@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     __version__: str
     from softpnet.checks.check_task import check_task
     from softpnet.data.rows import read_rows
-    from softpnet.errors import InputError, SoftPNetError, TaskError, TrainingError
+    from softpnet.errors import InputError, SoftPNetError, StopTraining, TaskError, TrainingError
     from softpnet.learner import Learner
     from softpnet.networks import augmentation as augment
     from softpnet.networks.reader import Prediction
@@ -55,6 +55,7 @@ _HOME = {
     "Prediction": "networks.reader",
     "check_task": "checks.check_task",
     "SoftPNetError": "errors",
+    "StopTraining": "errors",
     "TaskError": "errors",
     "InputError": "errors",
     "TrainingError": "errors",
@@ -79,6 +80,7 @@ __all__ = [
     "Rows",
     "Settings",
     "SoftPNetError",
+    "StopTraining",
     "Task",
     "TaskError",
     "TrainingError",

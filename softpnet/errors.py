@@ -26,6 +26,10 @@ class TrainingError(SoftPNetError, RuntimeError):
     """Training cannot go on."""
 
 
+class StopTraining(Exception):
+    """Raised by a `progress` or `watch` function: training ends after this step, and what was learned is kept."""
+
+
 class StorageError(SoftPNetError, OSError):
     """A file could not be written."""
 

@@ -24,20 +24,20 @@ from softpnet.networks.make_encoders import Encoder, make_encoders
 from softpnet.networks.reader import Prediction, Reader, in_parts, read
 from softpnet.rules.confidence import label_probabilities
 from softpnet.rules.function import check_rule
+from softpnet.rules.labels import unknown_in
 from softpnet.storage import refuse_code
 from softpnet.targets.source import State
 from softpnet.task.anchors import AnchorSet
-from softpnet.task.data import Anchors
+from softpnet.task.data import Anchors, Examples
 from softpnet.task.inputs import check_concepts, check_inputs, check_labels
 from softpnet.task.settings import Hardware, Preset, checked_seed, resolve
 from softpnet.task.task import Task, checked_task
-from softpnet.training import environment
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.calibrate import calibrated
-from softpnet.training.config import Compiled, Config, Origin, read_config
+from softpnet.training.config import Config, read_config
 from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.history import read_epochs
-from softpnet.training.identity import check_same_rule, rule_fingerprint
+from softpnet.training.identity import check_same_rule, described
 from softpnet.training.loop import Progress, Training
 from softpnet.training.model_file import StoredModel, put_weights, read_model, write_model
 from softpnet.training.prepare import Given, accept, build
@@ -45,6 +45,7 @@ from softpnet.training.processes import launched, with_precision
 from softpnet.training.run import Run, check_callbacks
 from softpnet.training.streams import Streams, borrowed_global_generator
 from softpnet.training.threads import limited_threads
+from softpnet.training.validation import METRICS, AfterEpoch
 
 Watch = Callable[["Learner", State], Mapping[str, float] | None]
 """Looks at a training between two epochs: the model as it would be if training ended there, and the method's state."""
@@ -87,7 +88,7 @@ class Learner:
         self.history: list[dict[str, float]] = []
         self.interrupted, self.is_main_process = False, True
         self.notes: list[str] = []
-        self.columns = self.method_class.columns
+        self.columns = (*self.method_class.columns, *METRICS)
 
     def fit(
         self,
@@ -102,6 +103,7 @@ class Learner:
         checkpoint_seconds: float | None = 60.0,
         progress: Callable[[Progress], None] | None = None,
         watch: Watch | None = None,
+        validation: float | Examples | None = None,
     ) -> Learner:
         """Train on inputs `[N, n, *shape]`, labels `[N]` or `[N, m]` and anchors.
 
@@ -115,6 +117,9 @@ class Learner:
             watch: called after every epoch with the model as it would be if training ended there, and the method's
                 state, to be looked at only: `lambda model, state: model.score(*test)`. Numbers that it returns join
                 the epoch's record in `history`. Training goes through the same bits with it and without.
+                It may raise `StopTraining`, and so may `progress`: then training is at its end.
+            validation: judges every epoch by labels alone, for `history` and the settings `patience` and `keep`:
+                examples, or the share of the given ones that is held out, as the setting of that name.
 
         A process trains in one thread at a time, since torch has one random generator for all of them.
         Ctrl-C stops after the current step, and `interrupted` is true; so do SIGTERM and SIGHUP where there is a run
@@ -122,7 +127,10 @@ class Learner:
         """
         kept = Run(run, resume, checkpoint_steps, checkpoint_seconds)
         check_callbacks(progress=progress, watch=watch)
-        given = self._accepted(inputs, labels, anchors, concepts)
+        if isinstance(validation, (int, float)):
+            self.settings, validation = self.settings.override(validation=validation), None
+            self.given_by["validation"] = "user"
+        given = self._accepted(inputs, labels, anchors, concepts, validation)
         config = functools.partial(self.config, given)
         if kept.is_finished():  # answered before anything is built
             with kept.opened(config, launched(Hardware())):
@@ -130,6 +138,7 @@ class Learner:
                 return self._read_weights(kept.folder)
         training = self._built(given)
         watched = None if watch is None else functools.partial(self._watched, training, given, watch)
+        after_epoch = AfterEpoch(self.task, training, given.validation, watched)
         keep_large_blocks()
         with (
             limited_threads(self.hardware.threads),
@@ -137,11 +146,12 @@ class Learner:
             borrowed_global_generator(training.streams("encoder"), training=True),
             kept.opened(config, training.fabric),
         ):
-            finished = kept.follow(training, progress, watched)
+            finished = kept.follow(training, progress, after_epoch)
+            training.take_best()
             module = training.method.ready(training.module)
             training.check_finite(read(module, given.inputs[:1]).amax(-1))
             self.module, self.history, self.interrupted = module, training.records, not finished
-            self.calibration = calibrated(self.task, module, given, self.seed)
+            self.calibration = self._calibrated(module, given)
             if kept.folder is not None and self.is_main_process:
                 self._write_weights(kept.folder)
         kept.leave(finished)
@@ -154,7 +164,7 @@ class Learner:
         return self._built(self._accepted(inputs, labels, anchors, concepts))
 
     def _accepted(self, *given: Any) -> Given:
-        accepted = accept(self.task, self.method_class, self.method, *given)
+        accepted = accept(self.task, self.method_class, self.method, self.settings, self.seed, *given)
         self.anchors, self.input_shape = accepted.anchors, accepted.inputs.shape[2:]
         return accepted
 
@@ -165,7 +175,7 @@ class Learner:
             self.task, self.method_class, self.method, self.settings, self.hardware, encoders, given, streams
         )
         self.module, self.calibration, self.is_main_process = None, None, training.fabric.is_global_zero
-        self.notes = training.method.notes()
+        self.notes = [*given.notes, *training.method.notes()]
         return training
 
     def encoders(self, anchors: Sequence[AnchorSet], streams: Streams) -> dict[str, nn.Module]:
@@ -196,7 +206,8 @@ class Learner:
         whole = check_labels(labels, len(inputs), self.task)
         truth = None if concepts is None else check_concepts(concepts, len(inputs), self.task.space)
         found = self.predict(inputs)
-        return all_metrics(self.task.space, *found, truth, whole, label_probabilities(self.task, *found[1:]))
+        sure, unknown = label_probabilities(self.task, *found[1:]), unknown_in(self.task, whole)
+        return all_metrics(self.task.space, *found, truth, whole, sure, unknown)
 
     @torch.inference_mode()
     def embed(self, inputs: Any) -> list[Tensor]:
@@ -246,14 +257,13 @@ class Learner:
         model.input_shape, model.given_by = torch.Size(config.input_shape), dict(config.given_by)
         return model._read_weights(stored)
 
-    def _watched(self, training: Training, given: Given, watch: Watch) -> Mapping[str, float] | None:
-        """What `watch` finds in a copy of the model, so that modes, statistics and random numbers stay as they are."""
-        now, device = copy.copy(self), training.fabric.device
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            now.module = training.method.ready(copy.deepcopy(training.module))
-            now.calibration = calibrated(self.task, now.module, given, self.seed)
-            now.history = [*training.records]
-            return watch(now, training.state)
+    def _watched(self, training: Training, given: Given, watch: Watch, module: Reader) -> Mapping[str, float] | None:
+        now = copy.copy(self)
+        now.module, now.history, now.calibration = module, [*training.records], self._calibrated(module, given)
+        return watch(now, training.state)
+
+    def _calibrated(self, module: Reader, given: Given) -> Calibration:
+        return calibrated(self.task, module, given, self.seed, self.settings.label_noise)
 
     def _write_weights(self, folder: RunFolder) -> None:
         stored = StoredModel(self._fitted().state_dict(), self.anchors, not self.interrupted, self.calibration)
@@ -276,22 +286,9 @@ class Learner:
 
     def config(self, given: Given | None = None) -> Config:
         """The resolved configuration, as stored with a run, which names what it trains on too."""
-        return Config(
-            task=self.task.name,
-            origin=None if self.task.origin is None else Origin(**self.task.origin),
-            method=self.method,
-            preset=self.preset,
-            seed=self.seed,
-            settings=dataclasses.replace(self.settings, targets=name_of(self.settings.targets)),
-            given_by=self.given_by,
-            hardware=self.hardware,
-            input_shape=tuple(self.input_shape or ()),
-            versions=environment.versions(),
-            machine=environment.machine(),
-            data=None if given is None else given.fingerprint(),
-            rule=rule_fingerprint(self.task),
-            compiled=Compiled.of(self.task),
-        )
+        chosen = {name: getattr(self, name) for name in ("method", "preset", "seed", "given_by", "hardware")}
+        data = None if given is None else given.fingerprint()
+        return described(self.task, self.settings, input_shape=tuple(self.input_shape or ()), data=data, **chosen)
 
     def _fitted(self) -> Reader:
         if self.module is None:

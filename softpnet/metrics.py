@@ -8,7 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from softpnet.errors import InputError
 from softpnet.task.concepts import ConceptSpace
+from softpnet.task.integers import any_entry
 
 BINS = 15
 """Of the calibration error: as many as everyone has."""
@@ -44,34 +46,45 @@ def all_metrics(
     true_concepts: Tensor | None,
     true_labels: Tensor,
     label_probabilities: Tensor | None,
+    unknown: Tensor | None = None,
 ) -> dict[str, float]:
     """Of labels and, where the true ones are known, of concepts, and how far labels are ahead of them: the gap.
 
     Probabilities are those of every value `[N, k, h]`, and P(y|x) of the labels that were read `[N]`, where known.
+    Of label vectors, `unknown` `[N, m]` are the entries whose truth nobody knows.
     """
-    found = label_metrics(labels, true_labels)
+    found = label_metrics(labels, true_labels, unknown)
     if true_concepts is not None:
         found = concept_metrics(space, concepts, true_concepts) | found
         found["gap"] = found["label_accuracy"] - found["concept_accuracy"]
         found |= concept_calibration(space, probabilities, true_concepts)
     if label_probabilities is not None:
-        same = labels == true_labels
-        found["label_ece"] = calibration_error(label_probabilities, same if same.dim() == 1 else same.all(1))
+        whole = slice(None) if unknown is None else ~any_entry(unknown)
+        if len(true_labels[whole]):
+            right = ~any_entry((labels != true_labels)[whole])
+            found["label_ece"] = calibration_error(label_probabilities[whole], right)
     return found
 
 
-def label_metrics(predicted: Tensor, true: Tensor) -> dict[str, float]:
+def label_metrics(predicted: Tensor, true: Tensor, unknown: Tensor | None = None) -> dict[str, float]:
     """Accuracy, and F1: of the class 1 where labels are 0 and 1, macro over classes otherwise.
 
     A label vector is right as a whole; the accuracy of each entry has an entry of its own, "label_accuracy/entry 0".
+    Entries that are unknown `[N, m]` are not judged, nor are examples that have no others.
     """
-    right = predicted == true
-    accuracy = _share(right if right.dim() == 1 else right.all(1))
-    columns = [(predicted, true)] if true.dim() == 1 else list(zip(predicted.T, true.T, strict=True))
+    known = torch.ones_like(true, dtype=torch.bool) if unknown is None else ~unknown
+    if not known.any():
+        raise InputError("no label has a known entry (all are -1), so that there is nothing to judge by; give labels")
+    wrong = (predicted != true) & known
+    accuracy = _share(~any_entry(wrong)[any_entry(known)])
+    columns = [(predicted, true)]
+    if true.dim() > 1:
+        by_entry = zip(predicted.T, true.T, known.T, strict=True)
+        columns = [(p[judged], t[judged]) for p, t, judged in by_entry]
     entries = {}
     if len(columns) > 1:
-        entries = {f"label_accuracy/{entry_name(e)}": _share(p == t) for e, (p, t) in enumerate(columns)}
-    return {"label_accuracy": accuracy, **entries, "label_f1": _mean([_label_f1(p, t) for p, t in columns])}
+        entries = {f"label_accuracy/{entry_name(e)}": _share(p == t) for e, (p, t) in enumerate(columns) if len(t)}
+    return {"label_accuracy": accuracy, **entries, "label_f1": _mean([_label_f1(p, t) for p, t in columns if len(t)])}
 
 
 def entry_name(entry: int) -> str:

@@ -25,6 +25,8 @@ SHORT = {
     "gamma": "gamma",
     "rule_weight": "lambda",
     "acceptance": "accepted",
+    "validation_label_accuracy": "validation label",
+    "validation_rule_agreement": "agreement",
 }
 
 
@@ -45,6 +47,7 @@ class Display:
         )
         self.line: Any = None
         self.told = False
+        self.judged: dict[str, float] = {}  # by the validation examples, after the last epoch
 
     def __enter__(self) -> Display:
         self.bar.start()
@@ -75,10 +78,12 @@ class Display:
         )
 
     def _numbers(self, step: Step) -> str:
+        self.judged |= {name: value for name, value in step.means.items() if name.startswith("validation_")}
+        known = self.judged | step.means
         return "  ".join(
-            f"{SHORT.get(name, name)} {step.means[name]:.3g}"
+            f"{SHORT.get(name, name)} {known[name]:.3g}"
             for name in self.model.columns
-            if not math.isnan(step.means.get(name, math.nan))
+            if not math.isnan(known.get(name, math.nan))
         )
 
 
@@ -120,7 +125,9 @@ def time_left(elapsed: float, done: int, total: int) -> str:
     return f"about {minutes // 60} h {minutes % 60} min left" if minutes >= 60 else f"about {minutes} min left"
 
 
-def show_metrics(task: Task, metrics: dict[str, dict[str, float]], folder: Path, remarks: Iterable[str] = ()) -> None:
+def show_metrics(
+    task: Task, metrics: dict[str, dict[str, float]], folder: Path, remarks: Iterable[str] = (), epoch: str = "last"
+) -> None:
     """A column per test set, in percent; below it what is to be remarked on."""
     lines = []
     for name in dict.fromkeys(name for values in metrics.values() for name in values):
@@ -128,7 +135,7 @@ def show_metrics(task: Task, metrics: dict[str, dict[str, float]], folder: Path,
         shown = (f"{100 * values[name]:.2f}" if name in values else "" for values in metrics.values())
         lines.append([", ".join([metric.replace("_", " "), *part]), *shown])
     head = ["", *(split.replace("_", " ") for split in metrics)]
-    say_table(f"{task.name}, last epoch, percent", head, lines, right=True)
+    say_table(f"{task.name}, {epoch} epoch, percent", head, lines, right=True)
     for remark in remarks:
         say(remark)
     say(f"run folder: {folder}")

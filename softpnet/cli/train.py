@@ -55,6 +55,7 @@ class Train:
         from softpnet.task.inputs import check_data
         from softpnet.training.folder import free_run_folder, last_run_folder
         from softpnet.training.streams import Streams
+        from softpnet.training.validation import best_epoch
 
         task = tasks.load(self.task, parse_options(self.option))
         model = Learner(task, method=self.method, preset=self.preset, seed=self.seed, **self.settings, **self.hardware)
@@ -79,7 +80,12 @@ class Train:
             )
         if model.is_main_process:
             metrics = judge(model, data, folder, self.pictures)
-            show_metrics(task, metrics, folder, remarks(model, data.tests, metrics))
+            kept = model.settings.keep
+            show_metrics(task, metrics, folder, remarks(model, data.tests, metrics), kept)
+            if kept == "best":
+                say(f"epoch {best_epoch(model.history)} is the best of {len(model.history)} by the validation examples")
+            if not model.interrupted and len(model.history) < model.settings.epochs:
+                say(f"stopped early, after {len(model.history)} of {model.settings.epochs} epochs")
         if model.interrupted and model.is_main_process:
             say(
                 f"stopped after {len(model.history)} of {model.settings.epochs} epochs; what was learned is saved, "

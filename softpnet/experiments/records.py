@@ -154,8 +154,8 @@ def _check(record: Record, row: Row, chosen: Mapping[str, Any]) -> None:
     for name, expected in chosen.items():
         if made[name] != expected:
             raise InputError(f"it was made with a different configuration ({name} {made[name]}, expected {expected})")
-    epochs = record.settings.get("epochs")
-    if epochs not in (None, len(record.curve)):
+    epochs, patient = record.settings.get("epochs"), record.settings.get("patience")
+    if epochs not in (None, len(record.curve)) and not (patient and 0 < len(record.curve) < epochs):
         raise InputError(f"it is damaged, since its curve has {len(record.curve)} of {epochs} epochs")
     for test, metrics in record.tests.items():
         if "label_accuracy" not in metrics:

@@ -17,9 +17,10 @@ from torch.autograd.function import once_differentiable
 
 from softpnet.errors import InputError, TaskError
 from softpnet.rules import sweeps
-from softpnet.rules.labels import LabelIndex, unique_labels
+from softpnet.rules.labels import LabelIndex, unique_labels, unknown_entries
 from softpnet.rules.sweeps import Layers
 from softpnet.task.concepts import ConceptSpace
+from softpnet.task.integers import any_entry
 
 
 class NotCompiled(TaskError):
@@ -126,16 +127,21 @@ class Diagram(CompiledRule):
     def is_total(self) -> bool:
         return int(self.edges[-1].max()) < len(self.labels)
 
+    def unknown(self, labels: Tensor) -> Tensor:
+        """Which labels `[B]` or `[B, m]` have entries that nobody knows, `[B]`: they stand for several leaves."""
+        return any_entry(unknown_entries(self.labels, labels))
+
     def knows(self, labels: Tensor) -> Tensor:
-        return self.index.find(labels.cpu()) >= 0
+        # Where some assignments have no known label, they might have one with unknown entries too.
+        return self.index.has(labels.cpu()) if self.is_total else self.index.find(labels.cpu()) >= 0
 
     def layers(self, labels: Tensor) -> Layers:
-        wanted = self.index.find(labels.cpu())  # [B]
-        leaves = torch.arange(len(self.labels) + 1)
-        accepted = (leaves[:, None] == wanted).to(labels.device)  # [L + 1, B]
-        return Layers(self.order, [edges.to(labels.device) for edges in self.edges], accepted)
+        accepted = torch.nn.functional.pad(self.index.matches(labels.cpu()), (0, 0, 0, 1))  # [L + 1, B]
+        return Layers(self.order, [edges.to(labels.device) for edges in self.edges], accepted.to(labels.device))
 
     def count(self, labels: Tensor) -> list[int]:
+        if self.unknown(labels).any():
+            return super().count(labels)
         counts = [*sweeps.count_ways(self.edges, len(self.labels) + 1, self.space.size), 0]
         return [counts[leaf] for leaf in self.index.find(labels).tolist()]  # the last where it has none
 
@@ -147,8 +153,15 @@ class Diagram(CompiledRule):
         return node
 
     def contains(self, rows: Tensor, labels: Tensor) -> Tensor:
-        wanted = self.index.find(labels.cpu().reshape(-1, *self.labels.shape[1:])).view(rows.shape[:-1])
-        return self.leaf(rows) == wanted.to(rows.device)
+        asked = labels.cpu().reshape(-1, *self.labels.shape[1:])
+        leaf, vague = self.leaf(rows), self.unknown(asked).view(rows.shape[:-1]).to(rows.device)
+        same = leaf == self.index.find(asked).view(rows.shape[:-1]).to(rows.device)
+        if vague.any():
+            own = torch.cat([self.labels, self.labels[:1]]).to(rows.device)[leaf]  # [..., m]; the last is no label's
+            free = unknown_entries(self.labels, asked).view(own.shape).to(rows.device)
+            fits = ((own == asked.view(own.shape).to(rows.device)) | free).all(-1) & (leaf < len(self.labels))
+            same = torch.where(vague, fits, same)
+        return same
 
     def same(self, other: Diagram) -> bool:
         """Whether they are the same, node for node."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from softpnet.errors import InputError
 from softpnet.rules.function import some_rows
+from softpnet.task.integers import any_entry
 from softpnet.task.task import Task
 
 SAMPLED = 100_000
@@ -18,6 +19,12 @@ SAMPLED = 100_000
 
 MANY = 10_000
 """Label vectors from which on sorting them whole is slow."""
+
+AT_ONCE = 1024
+"""So many labels with unknown entries are held against all known ones at a time."""
+
+UNKNOWN = -1
+"""An entry of a label vector that nobody knows, unless -1 is one of that entry's own values."""
 
 SHOWN = 5
 """So many labels, and examples of each, are named in a message."""
@@ -47,6 +54,41 @@ def unique_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
     return labels[one_of], ids
 
 
+def unknown_entries(known: Tensor, labels: Tensor) -> Tensor:
+    """Which entries of label vectors `[N, m]` are unknown, where the rule gives the labels `known` `[L, m]`; none of
+    labels `[N]`: the shape of the labels."""
+    if labels.dim() == 1:
+        return torch.zeros_like(labels, dtype=torch.bool)
+    return (labels == UNKNOWN) & ~(known == UNKNOWN).any(0).to(labels.device)
+
+
+def unknown_in(task: Task, labels: Tensor) -> Tensor:
+    """The same of a task's labels, by the labels of many random assignments; those are only asked for where needed."""
+    if labels.dim() == 1 or not (labels == UNKNOWN).any():
+        return torch.zeros_like(labels, dtype=torch.bool)
+    if "sampled labels" not in task.memo:
+        task.memo["sampled labels"] = sampled_labels(task)
+    return unknown_entries(task.memo["sampled labels"], labels)
+
+
+def satisfied(task: Task, rows: Tensor, labels: Tensor) -> Tensor:
+    """Whether each row `[B, K, k]` has its example's label `[B]` or `[B, m]`, wherever that is known: `[B, K]`."""
+    if labels.dim() == 1:
+        return task.satisfies(rows, labels)
+    return ((task.rule(rows) == labels[:, None]) | unknown_in(task, labels)[:, None]).all(-1)
+
+
+def check_entries_known(task: Task, labels: Tensor, who: str) -> None:
+    """Raise for label vectors with unknown entries, where they are of no use."""
+    lacking = unknown_in(task, labels)
+    if lacking.any():
+        at = int(any_entry(lacking).nonzero()[0])
+        raise InputError(
+            f"label {labels[at].tolist()} of example {at} has an unknown entry ({UNKNOWN}), which {who} cannot use; "
+            "use targets='exact' or 'kbest', or drop such examples"
+        )
+
+
 class LabelIndex:
     """Known labels, `[L]` or `[L, m]` and distinct, sorted once: a look-up takes time for the labels asked about only.
 
@@ -55,7 +97,7 @@ class LabelIndex:
     """
 
     def __init__(self, known: Tensor) -> None:
-        self.shape = known.shape[1:]
+        self.known, self.shape = known.long(), known.shape[1:]
         ids = torch.zeros(len(known), dtype=torch.int64)
         self.entries: list[tuple[Tensor, Tensor]] = []  # of each its values, and the beginnings as numbers; sorted
         for entry in known.long().reshape(len(known), *self.shape or (1,)).unbind(1):
@@ -76,6 +118,27 @@ class LabelIndex:
             ids, also = _place(begun, ids * len(values) + each)
             found &= there & also
         return torch.where(found, self.place[ids], -1)
+
+    def matches(self, labels: Tensor) -> Tensor:
+        """Which known labels each label `[N]` or `[N, m]` can be, where unknown entries can be anything: `[L, N]`."""
+        same = torch.arange(len(self.known))[:, None] == self.find(labels)
+        unknown = unknown_entries(self.known, labels)
+        some = any_entry(unknown)  # [N]
+        if some.any():
+            fits = torch.ones(len(self.known), int(some.sum()), dtype=torch.bool)
+            for own, asked, free in zip(self.known.T, labels[some].T, unknown[some].T, strict=True):
+                fits &= (own[:, None] == asked) | free
+            same[:, some] = fits
+        return same
+
+    def has(self, labels: Tensor) -> Tensor:
+        """Whether each label `[N]` or `[N, m]` can be one of the known ones, `[N]`."""
+        found = self.find(labels) >= 0
+        vague = any_entry(unknown_entries(self.known, labels))
+        if vague.any():
+            distinct, which = unique_labels(labels[vague])
+            found[vague] = torch.cat([self.matches(part).any(0) for part in distinct.split(AT_ONCE)])[which]
+        return found
 
 
 def _place(known: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
@@ -105,10 +168,10 @@ def find_feasible(task: Task, known: Tensor, wanted: Tensor, labels: Tensor) -> 
 
 def warn_of_unseen(task: Task, seen: Tensor, labels: Tensor) -> None:
     """Warn of labels that no assignment seen so far has, where not all assignments could be seen."""
-    found = find_labels(seen, labels)
-    if (found < 0).any():
+    found = LabelIndex(seen).has(labels)
+    if not found.all():
         warnings.warn(
-            f"{name_labels(labels, found < 0)} was given by none of many random assignments of task {task.name!r}: it "
+            f"{name_labels(labels, ~found)} was given by none of many random assignments of task {task.name!r}: it "
             "is rare or impossible, and such examples may get no candidates; correct the labels, raise kbest_pool, or "
             "write the rule as a Machine",
             stacklevel=2,

@@ -11,7 +11,7 @@ from torch import Tensor
 from softpnet.errors import InputError, TaskError, user_code
 from softpnet.rules.diagram import CompiledRule, Diagram
 from softpnet.rules.function import some_rows
-from softpnet.rules.labels import unique_labels
+from softpnet.rules.labels import UNKNOWN, unique_labels, unknown_entries
 from softpnet.rules.merge import check_budget, merged_diagram
 from softpnet.rules.sifting import sifted
 from softpnet.rules.sweeps import Layers
@@ -166,7 +166,7 @@ class Unrolled(CompiledRule):
         self.machine, self.space, self.order = machine, space, machine.reads(space.k)
         rows = some_rows(space, 256)
         labels = machine(rows)
-        self.label_shape = labels.shape[1:]
+        self.label_shape, self.seen = labels.shape[1:], labels
         others = labels.roll(1, 0)
         for asked, verb in ((labels, "does not accept"), (others, "accepts another label than")):
             wrong = self.contains(rows, asked) != ~any_entry(asked != labels)
@@ -181,6 +181,11 @@ class Unrolled(CompiledRule):
         if labels.shape[1:] != self.label_shape:
             expected = list(("N", *self.label_shape))
             raise InputError(f"labels have shape {list(labels.shape)}, but the rule of the Machine gives {expected}")
+        if unknown_entries(self.seen, labels).any():
+            raise InputError(
+                f"a label has an unknown entry ({UNKNOWN}), which a Machine that sees the label cannot use; drop such "
+                "examples, or write the Machine with label=..."
+            )
         example = torch.arange(batch, device=labels.device)  # [S], whose state each is
         states = machine.start.to(labels.device).expand(batch, *machine.start.shape)  # [S] or [S, s]
         node, width, edges = torch.zeros_like(example), 1, []  # [S], its number among the example's

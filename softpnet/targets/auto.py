@@ -27,7 +27,10 @@ class Source(TargetSource):
 
     def start(self, labels: Tensor) -> State:
         self.unknown = int((~known_labels(self.task, labels)).sum())
-        return self.second.start(labels) if self.unknown or self.exact is None else self.exact.start(labels)
+        if self.unknown or self.exact is None:
+            return self.second.start(labels)
+        self.doubts_labels = True
+        return self.exact.start(labels)
 
     def target(self, state: State, query: Query, generator: Generator) -> tuple[Tensor, Info]:
         if self.exact is None:

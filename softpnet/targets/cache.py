@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from softpnet.errors import TaskError
 from softpnet.rules.compile import compilation
 from softpnet.rules.diagram import Diagram
-from softpnet.rules.labels import find_feasible
+from softpnet.rules.labels import check_entries_known, find_feasible
 from softpnet.rules.make_cache import make_cache
 from softpnet.rules.moves import redraw, same_label
 from softpnet.rules.rows import Cache
@@ -53,6 +53,7 @@ class Source(CandidateSource):
 
     def start(self, labels: Tensor) -> WorkingSets:
         """Empty working sets. An example of a corrupted label walks on rows of the label it is corrupted from."""
+        check_entries_known(self.task, labels, "the cache")
         label = find_feasible(self.task, self.cache.labels, walked_labels(self.task, labels), labels)  # [N]
         kept, space = self.settings.working_set, self.task.space
         return WorkingSets(

@@ -12,6 +12,8 @@ from torch.nn import functional
 from softpnet.errors import TaskError
 from softpnet.rules.compile import check_known, compilation
 from softpnet.rules.diagram import CompiledRule
+from softpnet.rules.labels import check_entries_known
+from softpnet.rules.noise import label_count, noisy_marginals
 from softpnet.targets.source import Info, Query, State, TargetSource
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.settings import Settings
@@ -45,8 +47,11 @@ class Source(TargetSource):
     A rule may leave it open which of two values an image shows, and a network then likes to call them all one. With
     `balance`, a value that is read far less often than the labels let expect gains in every score, and a value that is
     read far more often loses: p(v) counts times expected(v) / read(v), brought nearer to 1 by the slack.
+
+    With `label_noise` the rest of the space takes part, by how likely it is that the label is wrong.
     """
 
+    doubts_labels = True
     rule: CompiledRule
     expected: Tensor  # [k, h], how often values occur where all assignments of S(y) are equally likely
 
@@ -65,6 +70,9 @@ class Source(TargetSource):
 
     def start(self, labels: Tensor) -> State:
         check_known(self.task, labels)
+        if self.settings.label_noise:
+            label_count(self.rule)
+            check_entries_known(self.task, labels, "label_noise")
         if not self.settings.balance:
             return State()
         asked = labels[:: max(1, len(labels) // ASKED)].cpu()
@@ -81,6 +89,8 @@ class Source(TargetSource):
             unread = UNREAD / self.sizes
             gain = functional.softshrink(((self.expected + unread) / (state.usage + unread)).log(), math.log(SLACK))
             query = query._replace(log_p=query.log_p + self.settings.balance * gain.to(query.log_p))
+        if self.settings.label_noise:
+            return noisy_marginals(self.rule, query.log_p, query.labels, self.settings.label_noise, query.gamma), {}
         return self.rule.marginals(query.log_p, query.labels, self.settings.target_gamma(query.gamma)), {}
 
     def notes(self) -> list[str]:

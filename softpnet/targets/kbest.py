@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from softpnet.rules.compile import check_known, compilation, is_total, known_labels
-from softpnet.rules.labels import sampled_labels, unique_labels, warn_of_unseen
+from softpnet.rules.labels import sampled_labels, satisfied, unique_labels, warn_of_unseen
 from softpnet.targets.source import CandidateSource, Info, Query, State
 from softpnet.targets.weights import Candidates
 
@@ -48,7 +48,7 @@ class Source(CandidateSource):
 
     def _from_pool(self, query: Query) -> Candidates:
         rows = most_probable(query.log_p, self.task.space.sizes, self.settings.kbest_pool)  # [B, T, k]
-        fits = self.task.satisfies(rows, query.labels)  # [B, T]
+        fits = satisfied(self.task, rows, query.labels)  # [B, T]
         # The pool is in order, so the first K survivors are the best K: the j-th stands where the count reaches j.
         count = fits.int().cumsum(1, dtype=torch.int32)  # [B, T]
         wanted = torch.arange(1, min(self.settings.working_set, rows.shape[1]) + 1, dtype=torch.int32)  # [K]

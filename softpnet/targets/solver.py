@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from softpnet.errors import TaskError, TrainingError
-from softpnet.rules.labels import find_feasible, unique_labels
+from softpnet.rules.labels import check_entries_known, find_feasible, unique_labels
 from softpnet.rules.solvers import package
 from softpnet.rules.solvers.constraints import ConstraintModel, CpSat, Found, Search, searched
 from softpnet.targets.kbest import most_probable
@@ -69,6 +69,7 @@ class Source(CandidateSource):
         self._pool: Executor | None = None
 
     def start(self, labels: Tensor) -> Answers:
+        check_entries_known(self.task, labels, "a solver")
         distinct, _ = unique_labels(labels)
         if len(distinct) <= CHECKED:
             answers = [searched(Search(model, [], 1, EFFORT)) for model in self._models(distinct)]

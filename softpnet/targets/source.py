@@ -79,6 +79,8 @@ class TargetSource(ABC):
     """The rows that it draws from, if there are any: `check_task` looks at them,"""
     move: Move | None = None
     """and at how they walk, if they do."""
+    doubts_labels: bool = False
+    """Once started: whether its targets follow the setting `label_noise`; where they do not, it is refused."""
 
     def __init__(self, task: Task, settings: Settings, generator: Generator) -> None:
         """The generator is for what is made once, before training."""

@@ -13,6 +13,8 @@ from softpnet.errors import InputError
 
 Target = Literal["soft", "best"]
 Prototypes = Literal["mean", "learned"]
+Keep = Literal["last", "best"]
+Infeasible = Literal["raise", "drop"]
 Preset = Literal["best", "paper"]
 Device = Literal["cpu", "cuda", "mps", "auto"]
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true", "auto"]
@@ -48,6 +50,19 @@ class Settings:
     warmup_examples: int = 0
     """Training examples that go through the encoder beside the anchors in such a step, unlabelled: batch norm then
     sees anchors among the images that they will be compared with."""
+
+    validation: float = 0.0
+    """Share of the training examples that is held out, and judged by its labels after every epoch; 0 for none."""
+    patience: int = 0
+    """Stop after so many epochs in which the validation examples were read no better; 0 for never."""
+    keep: Keep = "last"
+    """The epoch whose weights are kept: the last, or the best by the labels of the validation examples."""
+    balanced_labels: bool = False
+    """Draw batches in which all labels are equally frequent: examples of rare ones come several times an epoch."""
+    infeasible: Infeasible = "raise"
+    """What to do with examples whose label no assignment has: refuse to train, or drop them."""
+    label_noise: float = 0.0
+    """Share of the labels that may be wrong; for exact targets only."""
 
     prototypes: Prototypes = "mean"
     """Mean: of the embedded anchors, trained by episodes; learned: weights, trained by a cross-entropy on the anchors
@@ -130,11 +145,18 @@ class Settings:
             "rule_weight",
             "weight_decay",
             "balance",
+            "patience",
         ):
             _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         for name in ("learning_rate", "gamma", "gamma_decay", "gamma_floor"):
             value = getattr(self, name)
             _require(name, value, value >= SMALLEST, f"above 0 (from {SMALLEST:g} on)")
+        for name in ("validation", "label_noise"):
+            _require(name, getattr(self, name), 0 <= getattr(self, name) < 1, "a share, 0 to below 1")
+        fine = not self.label_noise or self.target == "soft"
+        _require("label_noise", self.label_noise, fine, "0 with target = 'best'; choose target = 'soft'")
+        _require_one_of("keep", self.keep, Keep)
+        _require_one_of("infeasible", self.infeasible, Infeasible)
         _require_one_of("target", self.target, Target)
         _require_one_of("prototypes", self.prototypes, Prototypes)
         return self

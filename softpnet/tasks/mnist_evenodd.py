@@ -18,6 +18,7 @@ from softpnet.task.task import Rows, Task
 SPACE = ConceptSpace(slots=2, values=10)
 ONE_WAY = torch.tensor([[0, 6], [2, 8], [4, 6], [4, 8], [1, 5], [3, 7], [1, 9], [3, 9]])
 SUPPORT = torch.cat([ONE_WAY, ONE_WAY.flip(1)])  # [16, 2], the pairs of the training set
+SUMS = 19  # 0 to 18
 
 PAPER = dict(
     epochs=10,
@@ -41,6 +42,7 @@ def task(
     support: Literal["full", "train"] = "full",
     split: Literal["test", "validation"] = "test",
     train: int = 6720,
+    wrong: float = 0.0,
     mnist: str | None = None,
 ) -> Task:
     """The task.
@@ -49,6 +51,7 @@ def task(
         support: "full" caches all 100 ordered pairs; "train" only the 16 pairs of the training set.
         split: "validation" judges on held-out training images, for choosing settings.
         train: training examples, a multiple of 16.
+        wrong: the share of training examples whose sum is replaced by another one, 0 to 18, at random.
         mnist: a folder with MNIST's four files.
     """
     check_count("train", train, least=len(SUPPORT))
@@ -57,10 +60,13 @@ def task(
             f"option train is {train}, expected a multiple of the {len(SUPPORT)} pairs of the training set"
         )
 
+    if not 0 <= wrong <= 1:
+        raise InputError(f"option wrong is {wrong}, expected a share, 0 to 1")
+
     def rows(generator: Generator) -> Rows:
         if support == "train":
             return Rows(SUPPORT, complete=torch.zeros(0, dtype=torch.int64))
-        return Rows(SPACE.all(), complete=torch.arange(19))
+        return Rows(SPACE.all(), complete=torch.arange(SUMS))
 
     def data(streams: Callable[[str], Generator]) -> Data:
         digits = pools(split, mnist)
@@ -69,8 +75,9 @@ def task(
         is_support = (pairs[:, None] == SUPPORT).all(-1).any(1)  # [100]
         mixed = pairs[pairs.sum(1) % 2 == 1]  # [50, 2]
         draw = torch.randint(len(mixed), (960,), generator=streams("test data"))
+        right = _examples(SUPPORT.repeat(train // len(SUPPORT), 1), digits.train, streams("train data"))
         return Data(
-            _examples(SUPPORT.repeat(train // len(SUPPORT), 1), digits.train, streams("train data")),
+            right._replace(labels=_mislabelled(right.labels, wrong, streams("wrong labels"))) if wrong else right,
             Anchors(digits.train.first(every), every),
             {
                 "test": _examples(mixed[draw], digits.test, streams("test data")),
@@ -88,6 +95,13 @@ def task(
         settings=dict(epochs=10),
         presets={"paper": PAPER},
     )
+
+
+def _mislabelled(sums: Tensor, share: float, generator: Generator) -> Tensor:
+    """Sums `[N]`, of which a share is replaced by other sums, each as likely."""
+    chosen = torch.randperm(len(sums), generator=generator)[: round(share * len(sums))]
+    by = torch.randint(1, SUMS, (len(chosen),), generator=generator)
+    return sums.index_copy(0, chosen, (sums[chosen] + by) % SUMS)
 
 
 def _examples(pairs: Tensor, digits: Digits, generator: Generator) -> Examples:

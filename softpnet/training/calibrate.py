@@ -6,6 +6,8 @@ is that of the clean input, as in training: what the network reads there, given 
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Generator, Tensor
 
@@ -13,6 +15,7 @@ from softpnet.networks.calibration import Calibration, fitted
 from softpnet.networks.reader import Reader, read
 from softpnet.networks.views import augmentation, random_views
 from softpnet.rules.confidence import asked, compiled_rule
+from softpnet.rules.noise import noisy_marginals
 from softpnet.task.lazy import numbers, readable
 from softpnet.task.task import Task
 from softpnet.training.prepare import Given
@@ -23,7 +26,7 @@ INPUTS = 4096
 
 
 @torch.no_grad()
-def calibrated(task: Task, module: Reader, given: Given, seed: int) -> Calibration:
+def calibrated(task: Task, module: Reader, given: Given, seed: int, noise: float = 0.0) -> Calibration:
     """The calibration of a module that is ready for inference. No stream of the training is drawn from."""
     generator = Generator().manual_seed(stream_seed(seed, "calibration"))
     chosen = torch.randperm(len(given.inputs), generator=generator)[: max(1, INPUTS // task.space.slots)]
@@ -33,17 +36,18 @@ def calibrated(task: Task, module: Reader, given: Given, seed: int) -> Calibrati
     fine = torch.isfinite(clean.amax(-1) + seen.amax(-1)).all(1)  # what cannot be read teaches nothing
     # Without augmentation, the same inputs again would only make the model surer of itself.
     still = augmentation(task, inputs[0, 0]) is None
-    target = exact_target(task, clean[fine], given.labels[chosen][fine])
+    target = exact_target(task, clean[fine], given.labels[chosen][fine], noise)
     return fitted(task.space, seen[fine], torch.zeros_like(target) if still else target)
 
 
-def exact_target(task: Task, log_p: Tensor, labels: Tensor) -> Tensor:
-    """The soft target `[B, k, h]` of inputs that are read as log p `[B, k, h]`.
+def exact_target(task: Task, log_p: Tensor, labels: Tensor, noise: float = 0.0) -> Tensor:
+    """The soft target `[B, k, h]` of inputs that are read as log p `[B, k, h]`; a share `noise` of labels is wrong.
 
     It is zero, so that temperatures stay 1, where the rule is not compiled or too large to be asked.
     """
     rule = compiled_rule(task)
     if rule is None or not len(labels):
         return torch.zeros_like(log_p)
-    found = asked(rule.marginals, log_p, labels)
+    doubting = functools.partial(noisy_marginals, rule, noise=noise)
+    found = asked(doubting if noise else rule.marginals, log_p, labels)
     return torch.zeros_like(log_p) if found is None else found

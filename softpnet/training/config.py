@@ -97,9 +97,9 @@ def parse_config(data: bytes, path: Path) -> Config:
         config = typed(found, Config)
         config.settings.check()
         config.hardware.check()
-        names = [field.name for field in dataclasses.fields(Settings)]
-        if sorted(config.given_by) != sorted(names):
-            raise InputError(f"its entry 'given_by' names {', '.join(config.given_by)}; expected {', '.join(names)}")
+        odd = {field.name for field in dataclasses.fields(Settings)} ^ set(config.given_by)
+        if odd:
+            raise InputError(f"its entry 'given_by' has too few or too many names, {', '.join(sorted(odd))}")
     except InputError as error:
         raise InputError(
             f"{path} is damaged, or was written by another version of softpnet: {error}; "

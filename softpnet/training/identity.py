@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import warnings
 from collections.abc import Iterable
@@ -12,13 +13,16 @@ import msgspec
 import torch
 from torch import Generator, Tensor
 
+from softpnet.catalogue import name_of
 from softpnet.errors import InputError
 from softpnet.rules.labels import unique_labels
 from softpnet.rules.rows import verified_rows
 from softpnet.task.data import Inputs
 from softpnet.task.lazy import LazyInputs
+from softpnet.task.settings import Settings
 from softpnet.task.task import Task
-from softpnet.training.config import Config, parse_config, read_config
+from softpnet.training import environment
+from softpnet.training.config import Compiled, Config, Origin, parse_config, read_config
 from softpnet.training.environment import differences
 from softpnet.training.folder import CONFIG, RunFolder
 
@@ -27,6 +31,20 @@ SAME = ("task", "rule", "method", "seed", "settings", "input_shape", "data")
 
 TRIED = 10_000
 """Random assignments on which two rules are compared."""
+
+
+def described(task: Task, settings: Settings, **chosen: Any) -> Config:
+    """The configuration of a run: what was chosen, and what else its bits depend on."""
+    return Config(
+        task=task.name,
+        origin=None if task.origin is None else Origin(**task.origin),
+        settings=dataclasses.replace(settings, targets=name_of(settings.targets)),
+        versions=environment.versions(),
+        machine=environment.machine(),
+        rule=rule_fingerprint(task),
+        compiled=Compiled.of(task),
+        **chosen,
+    )
 
 
 def check_same_run(folder: RunFolder, config: Config) -> None:

@@ -20,6 +20,7 @@ from softpnet.targets.source import UNTAUGHT
 from softpnet.task.data import Inputs
 from softpnet.task.lazy import LazyInputs, readable
 from softpnet.task.settings import Settings
+from softpnet.training.order import even_order, random_order
 from softpnet.training.processes import to_run
 from softpnet.training.streams import Streams
 
@@ -107,13 +108,15 @@ class Training:
         self.own = own[: len(labels) // fabric.world_size]  # every process makes the same number of steps
         self.order = self.own  # of the epoch under way
         self.at = Position()
+        self.ended = False  # on purpose, before its last epoch
+        self.best: dict[str, Tensor] = {}  # weights and statistics of the best epoch so far, where they are kept
         self.records: list[dict[str, float]] = []  # of the epochs that are done
 
     def steps(self) -> Iterator[Progress]:
         """Train, from wherever the run stands; one item per step."""
         self.model.train()
         yield from self._warm_up()
-        while self.at.epoch < self.settings.epochs:
+        while self.at.epoch < self.settings.epochs and not self.ended:
             yield from self._epoch()
         if self.fabric.global_rank == 0:
             self._warn_of_untaught()
@@ -121,7 +124,7 @@ class Training:
     def _warm_up(self) -> Iterator[Progress]:
         settings, at = self.settings, self.at
         began = time.perf_counter()
-        while at.warmup < settings.warmup_steps and at.epoch == at.step == 0:
+        while at.warmup < settings.warmup_steps and at.epoch == at.step == 0 and not self.ended:
             chosen = torch.randint(len(self.own), (settings.warmup_examples,), generator=self.streams("warm-up"))
             loss = self.method.warm_up(self.model, self._shown(self.own[chosen]), self.streams)
             if loss is None:
@@ -134,7 +137,8 @@ class Training:
     def _epoch(self) -> Iterator[Progress]:
         settings, at = self.settings, self.at
         if at.step == 0:
-            self.order = self.own[torch.randperm(len(self.own), generator=self.streams("batches"))]
+            order = even_order if settings.balanced_labels else random_order
+            self.order = self.own[order(self.labels[self.own], self.streams("batches"))]
         batches = self.order.split(settings.batch_size)
         began = time.perf_counter() - at.seconds
         for ids, inputs in self._read(batches[at.step :]):
@@ -152,6 +156,8 @@ class Training:
                 self.records.append(done.record())
                 self.at = Position(warmup=at.warmup, epoch=at.epoch + 1, untaught=[*at.untaught, 0])
             yield done
+            if self.ended:
+                return
 
     def _set_learning_rate(self, epochs: float) -> None:
         settings = self.settings
@@ -176,6 +182,15 @@ class Training:
                 f"their labels taught nothing there; {self.method.source.remedy()}",
                 stacklevel=2,
             )
+
+    def held(self) -> dict[str, Tensor]:
+        """Weights and statistics: buffers that the module does not save are among them."""
+        return dict(self.module.named_buffers()) | self.module.state_dict()
+
+    def take_best(self) -> None:
+        """Go back to the weights of the best epoch, where they are kept."""
+        for name, value in self.held().items() if self.best else ():
+            value.detach().copy_(self.best[name])
 
     def check_finite(self, read: Tensor | None = None) -> None:
         """Raise where weights, statistics, moments or what is read are not finite: nothing then is saved or used.

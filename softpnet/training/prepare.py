@@ -18,8 +18,9 @@ from softpnet.networks.reader import Reader
 from softpnet.networks.views import check_augment
 from softpnet.rules.exchange import exchanges
 from softpnet.rules.function import check_rule, some_rows
+from softpnet.targets.source import KeptRows
 from softpnet.task.anchors import AnchorSet, arrange_anchors
-from softpnet.task.data import Anchors, Inputs
+from softpnet.task.data import Anchors, Examples, Inputs
 from softpnet.task.inputs import check_inputs, check_labels, needed_concepts
 from softpnet.task.lazy import numbers
 from softpnet.task.settings import Hardware, Settings
@@ -28,6 +29,7 @@ from softpnet.training.identity import fingerprint
 from softpnet.training.loop import Training
 from softpnet.training.memory import check_memory, step_memory_errors_named
 from softpnet.training.processes import launched, to_run
+from softpnet.training.split import checked_validation, held_out, without_infeasible
 from softpnet.training.streams import Streams, borrowed_global_generator
 
 ROWS = 2000
@@ -41,29 +43,47 @@ class Given(NamedTuple):
     labels: Tensor  # [N] or [N, m], int64
     anchors: list[AnchorSet]  # per group
     concepts: Tensor | None  # [N, k], for a method that needs them
+    validation: Examples | None = None  # to judge epochs by, by their labels alone
+    notes: tuple[str, ...] = ()  # what a person should know of them
+    handed_in: tuple[Inputs, ...] | None = None  # before some were dropped or held out, which the settings tell
 
     def fingerprint(self) -> str:
-        """One sha256 for all of it; of lazy inputs, for some of them."""
+        """One sha256 for all of it, as it was handed in; of lazy inputs, for some of them."""
         truth = [] if self.concepts is None else [self.concepts]
         shown = [tensor for anchors in self.anchors for tensor in anchors.tensors()]
-        return fingerprint([self.inputs, self.labels, *truth, *shown])
+        return fingerprint([*(self.handed_in or (self.inputs, self.labels, *truth)), *shown])
 
 
 def accept(
     task: Task,
     method: type[Method],
     name: str,
+    settings: Settings,
+    seed: int,
     given: Any,
     labels: Tensor,
     anchors: Anchors | Mapping[str, Anchors],
-    concepts: Tensor | None,
+    concepts: Tensor | None = None,
+    validation: Examples | None = None,
 ) -> Given:
     """Raise where the rule or what is given cannot be trained on; nothing is built yet."""
     check_rule(task)
     inputs = check_inputs(given, task.space)
     whole = check_labels(labels, len(inputs), task)
     truth = needed_concepts(concepts, len(inputs), task.space, name) if method.needs_concepts else None
-    return Given(inputs, whole, arrange_anchors(task.space, anchors, inputs.shape[2:]), truth)
+    arranged = arrange_anchors(task.space, anchors, inputs.shape[2:])
+    judges = apart = checked_validation(validation, settings, task, inputs.shape[2:])
+    examples, notes = Examples(inputs, whole, truth), []
+    if settings.infeasible == "drop":
+        examples = without_infeasible(task, examples)
+        if len(examples.labels) < len(whole):
+            gone = len(whole) - len(examples.labels)
+            notes.append(f"{gone:,} of {len(whole):,} examples are dropped: no assignment has their label")
+    if settings.validation:
+        examples, judges = held_out(examples, settings.validation, seed)
+        notes.append(f"{len(judges.labels):,} examples are held out for validation, {len(examples.labels):,} train")
+    handed_in = (inputs, whole, *([] if truth is None else [truth]), *([] if apart is None else apart[:2]))
+    return Given(examples.inputs, examples.labels, arranged, examples.concepts, judges, tuple(notes), handed_in)
 
 
 def build(
@@ -88,8 +108,25 @@ def build(
     check_blanks(task, module, given.anchors)
     check_last_batch(module, settings.batch_size, given.inputs, hardware.processes)
     with step_memory_errors_named():
-        return Training(
+        training = Training(
             method, module, given.inputs, given.labels, settings, streams, fabric, given.concepts, hardware.workers
+        )
+    check_started(training, name)
+    return training
+
+
+def check_started(training: Training, name: str) -> None:
+    """Raise for settings that what the method has started with cannot follow."""
+    settings, source = training.settings, getattr(training.method, "source", None)
+    if settings.label_noise and (source is None or not source.doubts_labels):
+        raise InputError(
+            f"label_noise is {settings.label_noise:g}, but only exact targets take wrong labels into account, which "
+            f"method {name!r} does not have here; use targets='exact', or set label_noise to 0"
+        )
+    if settings.balanced_labels and isinstance(training.state, KeptRows):
+        raise InputError(
+            "balanced_labels repeats examples inside a batch, but these targets keep candidates of every example; use "
+            "targets='exact' or 'kbest'"
         )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import signal
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softpnet.errors import InputError, SoftPNetError
+from softpnet.errors import InputError, SoftPNetError, StopTraining
 from softpnet.storage import refuse_code
 from softpnet.training.checkpoint import Checkpoints, check_checkpoint_times
 from softpnet.training.config import Config
@@ -21,6 +22,7 @@ from softpnet.training.loop import Progress, Training, any_process
 from softpnet.training.memory import step_memory_errors_named
 from softpnet.training.model_file import holds_finished_model
 from softpnet.training.processes import lost_processes_named
+from softpnet.training.validation import METRICS, is_exhausted
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -57,18 +59,15 @@ class Run:
             yield
 
     def follow(
-        self,
-        training: Training,
-        progress: Callable[[Progress], None] | None,
-        watch: Callable[[], Mapping[str, float] | None] | None,
+        self, training: Training, progress: Callable[[Progress], None] | None, after_epoch: Callable[[], None]
     ) -> bool:
         """Train, from the last checkpoint where there is one, to the end or until a stop is asked for: whether it is
-        the end. What `watch` finds after an epoch joins that epoch's record, before anything is written."""
+        the end."""
         checkpoints = None if self.folder is None else Checkpoints(self.folder, training, *self.times)
         if checkpoints is not None and self.resume:
             checkpoints.restore()
         with step_memory_errors_named():
-            return follow(training, progress or (lambda step: None), checkpoints, self.stop, watch)
+            return follow(training, progress or (lambda step: None), checkpoints, self.stop, after_epoch)
 
     def leave(self, finished: bool) -> None:
         """End the process as the signal that came would have ended it."""
@@ -130,41 +129,39 @@ def follow(
     progress: Callable[[Progress], None],
     checkpoints: Checkpoints | None,
     stop: Stop,
-    watch: Callable[[], Mapping[str, float] | None] | None = None,
+    after_epoch: Callable[[], None] = lambda: None,
 ) -> bool:
     """Train to the end, or until a stop is asked for; then a checkpoint is made, and the answer is False.
 
-    What `watch` finds after an epoch joins that epoch's record, before anything is written.
+    What is found after an epoch joins that epoch's record, before anything is written.
     """
     fabric = training.fabric
     if checkpoints is not None and training.records and EPOCHS not in checkpoints.folder and fabric.is_global_zero:
         write_epochs(checkpoints.folder, training.records)  # someone has removed it, but the checkpoint knows
+    # A run may have been cut off when its patience was at an end, but before it was saved.
+    training.ended = is_exhausted(training.records, training.settings.patience)
     for step in training.steps():
-        if watch is not None and step.epoch_done:
-            training.records[-1] = _joined(training.records[-1], watch())
-        if checkpoints is not None and step.epoch_done and fabric.is_global_zero:
-            write_epochs(checkpoints.folder, training.records)
-        progress(step)
+        if step.epoch_done:
+            asked = _asks_to_end(after_epoch)  # which may end it too
+            training.ended |= asked
+            if checkpoints is not None and fabric.is_global_zero:
+                write_epochs(checkpoints.folder, training.records)
+            found = {name: value for name, value in training.records[-1].items() if name in METRICS}
+            step = dataclasses.replace(step, means=step.means | found)
+        training.ended = any_process(fabric, _asks_to_end(progress, step) or training.ended)
         stopping = any_process(fabric, stop.requested)
         if checkpoints is not None and (any_process(fabric, checkpoints.due()) or stopping):
             training.check_finite()
             checkpoints.save()
         if stopping:
-            return training.at.epoch == training.settings.epochs
+            return training.ended or training.at.epoch == training.settings.epochs
     return True
 
 
-def _joined(record: dict[str, float], found: Any) -> dict[str, float]:
-    """An epoch's record with what `watch` returned: numbers by name, or None where it only looked."""
-    found = {} if found is None else found
-    if not isinstance(found, Mapping):
-        raise InputError(f"watch returned {found!r:.100}, expected numbers by name, {{'accuracy': 0.9}}, or None")
-    numbers = {}
-    for name, value in found.items():
-        if name in record:
-            raise InputError(f"watch returned {name!r}, which every epoch's record already has; name it otherwise")
-        try:
-            numbers[str(name)] = float(value)
-        except (TypeError, ValueError, RuntimeError):
-            raise InputError(f"watch returned {value!r:.100} as {name!r}, expected a number") from None
-    return record | numbers
+def _asks_to_end(callback: Callable[..., None], *given: Any) -> bool:
+    """Call it, and say whether it wants training to end."""
+    try:
+        callback(*given)
+    except StopTraining:
+        return True
+    return False

@@ -16,6 +16,7 @@ from softpnet.training.loop import Position, Training
 from softpnet.training.typed import typed
 
 WEIGHTS, BUFFERS, MOMENTS, STATE, STREAMS = "module.", "buffer.", "optimiser.", "state.", "stream."
+BEST = "best."
 """What the names of its tensors begin with."""
 
 ADAM = ("step", "exp_avg", "exp_avg_sq")
@@ -34,7 +35,8 @@ class Numbers(msgspec.Struct):
 
 
 def tensors(training: Training) -> dict[str, Tensor]:
-    """Weights, statistics, the optimiser's moments, the method's state, random streams, the epoch's order."""
+    """Weights, statistics, the optimiser's moments, the method's state, random streams, the epoch's order, and the
+    weights of the best epoch so far, where they are kept."""
     found = {f"{WEIGHTS}{name}": value for name, value in training.module.state_dict().items()}
     found |= {f"{BUFFERS}{name}": value for name, value in _passing_buffers(training).items()}
     for i, parameter in enumerate(training.module.parameters()):
@@ -46,7 +48,7 @@ def tensors(training: Training) -> dict[str, Tensor]:
     if training.fabric.device.type == "cuda":
         found["cuda_generator"] = torch.cuda.get_rng_state(training.fabric.device)
     found["order"] = training.order
-    return found
+    return found | {f"{BEST}{name}": value for name, value in training.best.items()}
 
 
 def _passing_buffers(training: Training) -> dict[str, Tensor]:
@@ -72,6 +74,7 @@ def put_back(training: Training, stored: Mapping[str, Tensor], given: Any) -> No
     notes = typed(given, Numbers)
     _check_numbers(training, notes)
     _check_tensors(training, stored)
+    best = _checked_best(training, part(BEST), notes)
     moments = [part(f"{MOMENTS}{i}.") for i, _ in enumerate(training.module.parameters())]
     made = notes.at.warmup + notes.at.epoch * _steps(training) + notes.at.step
     for parameter, mine in zip(training.module.parameters(), moments, strict=True):
@@ -96,7 +99,7 @@ def put_back(training: Training, stored: Mapping[str, Tensor], given: Any) -> No
     if "cuda_generator" in stored and training.fabric.device.type == "cuda":
         torch.cuda.set_rng_state(stored["cuda_generator"], training.fabric.device)
     training.fabric.strategy.precision.load_state_dict(notes.scale)
-    training.at, training.records = notes.at, notes.records
+    training.at, training.records, training.best = notes.at, notes.records, best
 
 
 def _check_numbers(training: Training, notes: Numbers) -> None:
@@ -134,13 +137,25 @@ def _check_tensors(training: Training, stored: Mapping[str, Tensor]) -> None:
         if name.startswith(STREAMS):  # made at their first use, under names that only the method knows
             _check_like(name, value, generator)
         else:
-            _require(name in fresh or name in moments or name == "cuda_generator", f"it has an unknown {name!r}")
+            known = name in fresh or name in moments or name == "cuda_generator" or name.startswith(BEST)
+            _require(known, f"it has an unknown {name!r}")
         if value.dtype == torch.bool:
             _require(bool((value.view(torch.uint8) <= 1).all()), f"{name} holds what is neither true nor false")
         if name.endswith(NEVER_NEGATIVE):
             _require(bool((value >= 0).all()), f"{name} is negative in places")
-    own = torch.equal(stored["order"].sort().values, training.own)
-    _require(own, "its order of the examples is not one of theirs")
+    order, own = stored["order"].sort().values, training.own
+    if training.settings.balanced_labels:  # some come several times, others not at all
+        own = own[torch.searchsorted(own, order).clamp_max(len(own) - 1)]
+    _require(torch.equal(order, own), "its order of the examples is not one of theirs")
+
+
+def _checked_best(training: Training, found: Mapping[str, Tensor], notes: Numbers) -> dict[str, Tensor]:
+    """The weights of the best epoch, on the run's device; none before the first is done, or where none are kept."""
+    kept = training.held() if notes.records and training.settings.keep == "best" else {}
+    for name, like in kept.items():
+        _check_like(f"{BEST}{name}", found.get(name), like)
+    _require(set(found) == set(kept), f"its best weights are {sorted(found)}, expected {sorted(kept)}")
+    return {name: found[name].to(like.device) for name, like in kept.items()}
 
 
 def _check_like(name: str, found: Tensor | None, like: Tensor) -> None:
