@@ -142,12 +142,22 @@ def _league(name: str, title: str, task: str, options: Mapping[str, str], **sett
     )
 
 
+def _pnet_sl(name: str, title: str, task: str, options: Mapping[str, str], **settings: Any) -> Row:
+    """PNet+SL in that league, where it is cheap."""
+    return Row(f"{name}-pnet-sl", f"{title}, PNet+SL", task, "pnet_sl", options, settings, folder="league", league=name)
+
+
 LEAGUE = (
     *_league("window", "Window crops", "kand_logic", {"crop": "window", "train": "1000"}, epochs=8),
     *_league("kand-300", "300 scenes", "kand_logic", {"train": "300"}, epochs=20, batch_size=16),
     *_league("evenodd-1600", "1,600 pairs", "mnist_evenodd", {"train": "1600"}, epochs=10),
     *_league("sudoku-100", "100 boards", "visual_sudoku", {"train": "100"}, epochs=20, batch_size=8),
     *_league("signs", "Traffic signs", "examples/traffic_signs.py", {}, epochs=10),
+    *_league("xor", "XOR of parities", "examples/parity_xor.py", {}, epochs=10),
+    *_league("order", "Non-decreasing", "examples/non_decreasing.py", {}, epochs=6),
+    _pnet_sl("evenodd-1600", "1,600 pairs", "mnist_evenodd", {"train": "1600"}, epochs=10),
+    _pnet_sl("xor", "XOR of parities", "examples/parity_xor.py", {}, epochs=10),
+    _pnet_sl("order", "Non-decreasing", "examples/non_decreasing.py", {}, epochs=6),
     *_league("sum-4", "Sums of 4 digits", "examples/addition.py", {"digits": "4"}, epochs=4, batch_size=16),
 )
 
