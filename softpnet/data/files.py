@@ -55,7 +55,7 @@ def read_image(path: Path, shape: Sequence[int], resize: bool = False, box: Box 
     Of the image, only the box is read where one is given.
     """
     image = open_image(path, shape[0])
-    return pixels(image if box is None else cut_out(image, box, path), shape, resize, path)
+    return pixels(image if box is None else cut_out(image, box, path), shape, resize, path).float() / 255
 
 
 def check_shape(shape: Sequence[int]) -> None:
@@ -96,7 +96,7 @@ def cut_out(image: Image.Image, box: Box, path: Path) -> Image.Image:
 
 
 def pixels(image: Image.Image, shape: Sequence[int], resize: bool, path: Path) -> Tensor:
-    """An image in grey or colour -> float32 `[C, H, W]` in [0, 1]; the path is for the error."""
+    """An image in grey or colour -> bytes `[C, H, W]`; the path is for the error."""
     import numpy
     from PIL import Image
 
@@ -108,7 +108,7 @@ def pixels(image: Image.Image, shape: Sequence[int], resize: bool, path: Path) -
                 "resize it (--resize on the command line; resize=True in Python)"
             )
         image = image.resize((width, height), Image.Resampling.BILINEAR)
-    found = torch.from_numpy(numpy.array(image)).float() / 255  # [H, W] or [H, W, 3]
+    found = torch.from_numpy(numpy.array(image))  # [H, W] or [H, W, 3]
     return found[None] if channels == 1 else found.permute(2, 0, 1)
 
 

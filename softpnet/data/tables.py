@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from softpnet.data.files import check_shape, cut_out, open_image, pixels, read_image
+from softpnet.data.image_files import ImageFiles, Unreadable
 from softpnet.data.parquet import read_parquet
 from softpnet.data.values import value_number
 from softpnet.errors import InputError, about
@@ -60,6 +61,15 @@ class Table:
         check_shape(shape)
         return self._read(columns, lambda cell, *_: read_image(self._file(cell), shape, resize))
 
+    def image_files(
+        self, columns: Sequence[str], shape: Sequence[int], *, resize: bool = False, unreadable: Unreadable = "raise"
+    ) -> ImageFiles:
+        """The same for a list of columns, but read only when a batch asks for them; see `ImageFiles`."""
+        check_shape(shape)
+        at = [self._column(name) for name in columns]
+        paths = [[self.path.parent / cells[i] for i in at] for _, cells in self.rows]
+        return ImageFiles(paths, shape, resize, unreadable)
+
     def crops(self, image: str | Sequence[str], boxes: str | Sequence[str], shape: Sequence[int]) -> Tensor:
         """What is in boxes of image files, scaled to the shape: `[N, C, H, W]`, or `[N, n, C, H, W]` for several boxes.
 
@@ -82,7 +92,9 @@ class Table:
         def read(cell: str, row: int, column: int) -> Tensor:
             path = self._file(cell)
             with about(f"box {names[column]!r}"):
-                return pixels(cut_out(opened(path, shape[0]), found[row][column], path), shape, True, path)
+                return (
+                    pixels(cut_out(opened(path, shape[0]), found[row][column], path), shape, True, path).float() / 255
+                )
 
         whole = self._read(files, read)
         return whole[:, 0] if isinstance(boxes, str) else whole
@@ -116,21 +128,23 @@ class Table:
             raise InputError("the cell is empty, expected the name of an image file")
         return self.path.parent / cell
 
+    def _column(self, name: str) -> int:
+        if name not in self.header:
+            apart = "; separate its columns by commas" if len(self.header) == 1 else ""
+            raise InputError(f"{self.path} has no column {name!r}; it has {self.header}{apart}")
+        if name in self.unread:
+            raise InputError(f"{self.path}, column {name!r} holds {self.unread[name]}, expected text or numbers")
+        return self.header.index(name)
+
     def _read(self, columns: str | Sequence[str], read: Callable[[str, int, int], Tensor]) -> Tensor:
         """Every cell of the columns, read: `[N, ...]` for one name, `[N, columns, ...]` for a list.
 
         `read` also gets the number of the row, and of the column among those named.
         """
         names = [columns] if isinstance(columns, str) else list(columns)
-        for name in names:
-            if name not in self.header:
-                apart = "; separate its columns by commas" if len(self.header) == 1 else ""
-                raise InputError(f"{self.path} has no column {name!r}; it has {self.header}{apart}")
-            if name in self.unread:
-                raise InputError(f"{self.path}, column {name!r} holds {self.unread[name]}, expected text or numbers")
+        at = [self._column(name) for name in names]
         if not names:
             raise InputError(f"no column of {self.path} was named; it has {self.header}")
-        at = [self.header.index(name) for name in names]
         whole = torch.empty(0)
         for row, (_, cells) in enumerate(self.rows):
             for column, i in enumerate(at):
