@@ -56,7 +56,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
     },
     "Settings": {"Settings": ["override"], "task.settings.Hardware": []},
     "Keeping a cache": {"rules.make_cache.make_cache": [], "rules.rows.Cache": ["save"]},
-    "Errors": {"SoftPNetError": [], "InputError": [], "TaskError": [], "TrainingError": []},
+    "Errors": {"SoftPNetError": [], "InputError": [], "TaskError": [], "TrainingError": [], "StopTraining": []},
 }
 """What the page shows, by the name that it is imported by, after `softpnet.`; and the methods of it."""
 

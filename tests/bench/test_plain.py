@@ -9,6 +9,7 @@ from bench.encoder import flop
 from bench.growth import slope
 from softpnet import methods
 from softpnet.methods.base import Batch, Clock
+from softpnet.task.anchors import AnchorSet
 from softpnet.task.settings import Settings
 from softpnet.tasks import load
 from softpnet.training.streams import Streams
@@ -23,7 +24,7 @@ def test_the_plain_reading_has_the_same_loss_and_gradient(target):
     settings = Settings(target=target, rule_weight=5.0, episodes=3, copies=2, gamma=0.7)
     # batch norm would see other batches when every episode is embedded by itself, so the tiny encoder has none
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(144, 4, bias=False))
-    method = methods.find("softpnet")(task, settings, [originals])
+    method = methods.find("softpnet")(task, settings, [AnchorSet(originals, torch.arange(10))])
     module = method.module({"concept": encoder})
     streams, twin = Streams(0), Streams(0)
     state = method.start(labels, streams)

@@ -298,7 +298,7 @@ def test_check_prints_one_line_per_check_and_exits_with_0_where_none_fails(softp
     [
         ("return c[..., 0] + c[..., 1]", "return c[:, 0] + c[:, 1]", "rule vectorised"),
         ("return c[..., 0] + c[..., 1]", "return 1 / 0", "rule runs"),
-        ("picture(torch.arange(3)), torch.arange(3))", "picture(torch.arange(2)), torch.arange(2))", "anchors"),
+        ("picture(torch.arange(3)), torch.arange(3))", "picture(torch.arange(3)), torch.arange(3) + 1)", "anchors"),
         ('name="two bars",', 'name="two bars", move=lambda rows, generator: rows.flip(-1) // 2,', "move label"),
     ],
 )
