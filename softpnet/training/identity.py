@@ -18,15 +18,29 @@ from softpnet.rules.rows import verified_rows
 from softpnet.task.data import Inputs
 from softpnet.task.lazy import LazyInputs
 from softpnet.task.task import Task
-from softpnet.training.config import Config, parse_config, read_config
+from softpnet.training import environment
+from softpnet.training.config import Compiled, Config, Origin, parse_config, read_config
 from softpnet.training.environment import differences
 from softpnet.training.folder import CONFIG, RunFolder
 
-SAME = ("task", "rule", "method", "seed", "settings", "input_shape", "data")
+SAME = ("task", "rule", "method", "seed", "encoder", "settings", "input_shape", "data")
 """Entries of the configuration that a run keeps for all its life."""
 
 TRIED = 10_000
 """Random assignments on which two rules are compared."""
+
+
+def described(task: Task, **chosen: Any) -> Config:
+    """The configuration of a run of this task, made here and now."""
+    return Config(
+        task=task.name,
+        origin=None if task.origin is None else Origin(**task.origin),
+        versions=environment.versions(),
+        machine=environment.machine(),
+        rule=rule_fingerprint(task),
+        compiled=Compiled.of(task),
+        **chosen,
+    )
 
 
 def check_same_run(folder: RunFolder, config: Config) -> None:
@@ -35,6 +49,7 @@ def check_same_run(folder: RunFolder, config: Config) -> None:
     now = parse_config(config.to_bytes(), folder.path / CONFIG)  # as it would be read back
     changed = [word for name in SAME for word in _changes(name, getattr(then, name), getattr(now, name))]
     changed += _changes("options", *(entry.origin and entry.origin.options for entry in (then, now)))
+    changed += _changes("weights of init", *(entry.init and entry.init.sha256 for entry in (then, now)))
     if then.compiled is not None and now.compiled is not None:
         changed += _changes("compiled rule", str(then.compiled), str(now.compiled))
     changed += _changes("processes", then.hardware.processes, now.hardware.processes)
