@@ -48,11 +48,11 @@ def warm_start(module: Reader, start: Start) -> list[str]:
     from such an encoder. A line on what was taken; a warning names what was not."""
     own, theirs, source = _parts(module.state_dict()), _parts(start.weights), start.record.source
     ours, known = ([_said(part) for part in parts if part[0] == ENCODERS] for parts in (own, theirs))
+    had, has = (", ".join(names) or "no encoder with weights" for names in (known, ours))
     taken = [part for part in own if part[0] == ENCODERS and part in theirs]
     if not taken:
         raise InputError(
-            f"init has {', '.join(known) or 'no encoder'} ({source}), but this task has {', '.join(ours)}; give one of "
-            "them the same name: Group(..., encoder=NAME)"
+            f"init has {had} ({source}), but this task has {has}; give one of them the same name: Group(..., encoder=NAME)"
         )
     for part in taken:
         if other := _difference(own[part], theirs[part]):
