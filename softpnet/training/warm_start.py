@@ -52,7 +52,8 @@ def warm_start(module: Reader, start: Start) -> list[str]:
     taken = [part for part in own if part[0] == ENCODERS and part in theirs]
     if not taken:
         raise InputError(
-            f"init has {had} ({source}), but this task has {has}; give one of them the same name: Group(..., encoder=NAME)"
+            f"init has {had} ({source}), but this task has {has}; give one of them the same name: "
+            "Group(..., encoder=NAME)"
         )
     for part in taken:
         if other := _difference(own[part], theirs[part]):
