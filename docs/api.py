@@ -51,7 +51,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "training.streams.Streams": [],
     },
     "Training and reading": {
-        "Learner": ["fit", "predict", "score", "embed", "prototypes", "save", "load", "config"],
+        "Learner": ["fit", "predict", "score", "embed", "prototypes", "encoder", "save", "load", "config"],
         "Prediction": [],
     },
     "Settings": {"Settings": ["override"], "task.settings.Hardware": []},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,14 +12,14 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from softpnet import methods, targets, tasks
+from softpnet import methods, tasks
 from softpnet.catalogue import name_of
 from softpnet.errors import InputError
 from softpnet.methods.base import Method
 from softpnet.metrics import all_metrics
 from softpnet.networks.calibration import Calibration, decided
 from softpnet.networks.finite import check_read
-from softpnet.networks.make_encoders import Encoder, make_encoders
+from softpnet.networks.make_encoders import Encoder, make_encoders, names_of
 from softpnet.networks.reader import Prediction, Reader, in_parts, read
 from softpnet.rules.confidence import label_probabilities
 from softpnet.rules.function import check_rule
@@ -40,12 +39,13 @@ from softpnet.training.history import read_epochs
 from softpnet.training.identity import check_same_rule, described
 from softpnet.training.loop import Progress, Training
 from softpnet.training.model_file import StoredModel, put_weights, read_model, write_model
-from softpnet.training.prepare import Given, accept, build
+from softpnet.training.prepare import Given, accept, blank, build
 from softpnet.training.processes import launched, with_precision
 from softpnet.training.run import Run, check_callbacks
 from softpnet.training.streams import Streams, borrowed_global_generator
 from softpnet.training.threads import limited_threads
 from softpnet.training.validation import METRICS, AfterEpoch
+from softpnet.training.warm_start import start_from, warm_start
 
 Watch = Callable[["Learner", State], Mapping[str, float] | None]
 """Looks at a training between two epochs: the model as it would be if training ended there, and the method's state."""
@@ -58,8 +58,9 @@ class Learner:
         task: what the concepts are and how they give the label.
         method: how to train: a name (see `softpnet methods`), a Python file that defines `Method`, or such a class.
         seed: of every random stream.
-        encoder: a module from image to vector, a function from the number of channels to one, or a dict of either
-            by encoder name; the task's, or else the method's, which is conv4 for most.
+        encoder: a name, such as "conv4" or "mlp", a module from input to vector, a function from the number of channels
+            to one, or a dict of these by encoder name; the task's, or else the method's, which is conv4 for most.
+        init: the folder of a run, or a trained Learner: what has the same names there begins with its weights.
         device, precision, threads, processes: where it computes; see `Hardware`.
         preset: "best", our recipe, or "paper", the settings of the paper; a task's own settings replace theirs.
         settings: any field of `Settings`, in place of the task's and the preset's; `targets` may also be a class.
@@ -73,11 +74,14 @@ class Learner:
         preset: Preset = "best",
         seed: int = 0,
         encoder: Encoder | None = None,
+        init: str | Path | Learner | None = None,
         **settings: Any,
     ) -> None:
         self.hardware = with_precision(Hardware.out_of(settings))
         self.task = checked_task(task, "Learner")
-        self.seed, self.encoder = checked_seed(seed), encoder
+        self.seed, self._encoder = checked_seed(seed), encoder
+        self._start = None if init is None else start_from(init)
+        self.init = None if self._start is None else self._start.record
         self.method_class, self.method = methods.find(method), name_of(method)
         fixed, self.preset = self.method_class.fixed, preset
         self.settings, self.given_by = resolve(preset, task.settings_in(preset), fixed, settings, self.method)
@@ -175,12 +179,14 @@ class Learner:
             self.task, self.method_class, self.method, self.settings, self.hardware, encoders, given, streams
         )
         self.module, self.calibration, self.is_main_process = None, None, training.fabric.is_global_zero
-        self.notes = [*given.notes, *training.method.notes()]
+        started = [] if self._start is None else warm_start(training.module, self._start)
+        self.notes = [*given.notes, *training.notes(), *started]
         return training
 
     def encoders(self, anchors: Sequence[AnchorSet], streams: Streams) -> dict[str, nn.Module]:
         """New encoders by name, checked: the user's, or else the task's, or else the method's."""
-        given = self.encoder if self.encoder is not None else self.task.encoder or self.method_class.encoder
+        chosen = (self._encoder, self.task.encoder, self.method_class.encoder)
+        given = next(encoder for encoder in chosen if encoder is not None)
         with borrowed_global_generator(streams("init")):
             return make_encoders(self.task.space, given, [own.inputs for own in anchors])
 
@@ -220,6 +226,10 @@ class Learner:
         """The prototypes of each group, `[P, D]`; none where the method has no prototypes."""
         return [p.detach() for p in self._fitted().settled()]
 
+    def encoder(self, name: str | None = None) -> nn.Module:
+        """A copy of the trained encoder of this name, which may be left out where there is only one."""
+        return self._fitted().encoder(name)
+
     def save(self, folder: str | Path) -> None:
         """Write the configuration and the model, prototypes included."""
         self._fitted()
@@ -250,11 +260,9 @@ class Learner:
         check_rule(task)
         method = methods.of_run(config.method, stored.path, method)
         check_same_rule(config, task, stored.path)
-        chosen = dataclasses.asdict(config.settings) | dataclasses.asdict(config.hardware)
-        if chosen["targets"] not in targets.names():
-            del chosen["targets"]  # a file, which training would run
-        model = cls(task, method=method, preset=config.preset, seed=config.seed, encoder=encoder, **chosen)
+        model = cls(task, method=method, **config.choices() | ({} if encoder is None else {"encoder": encoder}))
         model.input_shape, model.given_by = torch.Size(config.input_shape), dict(config.given_by)
+        model.init = config.init
         return model._read_weights(stored)
 
     def _watched(self, training: Training, given: Given, watch: Watch, module: Reader) -> Mapping[str, float] | None:
@@ -275,20 +283,16 @@ class Learner:
         stored = read_model(folder, self.task.space, self.input_shape)
         self.anchors, self.interrupted, self.calibration = stored.anchors, not stored.finished, stored.calibration
         encoders = self.encoders(self.anchors, streams := Streams(0))
-        # Prototypes are stored, so that what is made here need not be of many copies of the anchors.
-        method = self.method_class(self.task, self.settings.override(copies=1), self.anchors)
-        with borrowed_global_generator(streams("init")):
-            self.module = method.module(encoders).eval()
-        method.finish(self.module)  # makes the places that the stored prototypes go to
+        self.module = blank(self.method_class, self.task, self.settings, self.anchors, encoders, streams)
         put_weights(self.module, stored, folder)
         self.history = read_epochs(folder)
         return self
 
     def config(self, given: Given | None = None) -> Config:
         """The resolved configuration, as stored with a run, which names what it trains on too."""
-        chosen = {name: getattr(self, name) for name in ("method", "preset", "seed", "given_by", "hardware")}
-        data = None if given is None else given.fingerprint()
-        return described(self.task, self.settings, input_shape=tuple(self.input_shape or ()), data=data, **chosen)
+        chosen = {name: getattr(self, name) for name in ("method", "preset", "seed", "init", "given_by", "hardware")}
+        chosen |= {"encoder": names_of(self._encoder), "data": None if given is None else given.fingerprint()}
+        return described(self.task, self.settings, input_shape=tuple(self.input_shape or ()), **chosen)
 
     def _fitted(self) -> Reader:
         if self.module is None:

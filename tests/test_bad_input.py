@@ -658,9 +658,9 @@ def test_an_encoder_that_gives_no_vectors_is_refused(encoder, shape):
     )
 
 
-@pytest.mark.parametrize("encoder", ["conv4", lambda channels: "conv4"])
-def test_an_encoder_that_is_no_module_is_refused(encoder):
-    assert_refused("encoder", "'concept'", "str", "expected", "nn.Module", encoder=encoder)
+@pytest.mark.parametrize("encoder, kind", [(4, "int"), (lambda channels: "conv4", "str")])
+def test_an_encoder_that_is_no_module_is_refused(encoder, kind):
+    assert_refused("encoder", "'concept'", kind, "expected", "nn.Module", encoder=encoder)
 
 
 def test_encoders_by_name_that_leave_one_out_are_refused():

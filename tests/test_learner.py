@@ -197,9 +197,10 @@ def test_two_groups_save_and_load(tmp_path):
     space = ConceptSpace(Group([0], 2, name="coarse"), Group([1], 3, name="fine"))
     task = adding(space=space)
     anchors = {"coarse": Anchors(ANCHORS.inputs[:2], torch.arange(2)), "fine": ANCHORS}
-    model = Learner(task, encoder={"coarse": lambda c: Small(c, 3), "fine": lambda c: Small(c, 5)})
+    given = {"coarse": lambda c: Small(c, 3), "fine": lambda c: Small(c, 5)}
+    model = Learner(task, encoder=given)
     model.fit(IMAGES, LABELS.clamp_max(3), anchors, run=tmp_path)
-    loaded = Learner.load(tmp_path, task=task, encoder=model.encoder)
+    loaded = Learner.load(tmp_path, task=task, encoder=given)
     for mine, theirs in zip(model.predict(NOISE), loaded.predict(NOISE), strict=True):
         assert torch.equal(mine, theirs)
 

@@ -23,6 +23,9 @@ class Check:
     """How it is to be trained (see `softpnet methods`)."""
     preset: Preset = "best"
     """Our recipe, or the settings of the paper; a task's own settings replace theirs."""
+    encoder: str | None = None
+    """conv4, lenet, mlp, efficientnet_lite0, or a model of timm; with :frozen behind it, one that is not trained. The
+    task's own, or else the method's, unless given."""
     option: Options = ()
     """An option of the task, as in `--option support=train`; may be given several times."""
     settings: tyro.conf.OmitArgPrefixes[GivenSettings] = field(default_factory=dict)
@@ -33,6 +36,7 @@ class Check:
         from softpnet.checks.check_task import check_task
 
         task = tasks.load(self.task, parse_options(self.option))
-        report = check_task(task, method=self.method, preset=self.preset, seed=self.seed, **self.settings)
+        chosen = {"preset": self.preset, "encoder": self.encoder, **self.settings}
+        report = check_task(task, method=self.method, seed=self.seed, **chosen)
         say(report)
         return 0 if report.ok else 1

@@ -32,6 +32,9 @@ class Compare:
     """Processes side by side, one thread each."""
     preset: Preset = "best"
     """Our recipe, or the settings of the paper; a task's own settings replace theirs."""
+    encoder: str | None = None
+    """conv4, lenet, mlp, efficientnet_lite0, or a model of timm; with :frozen behind it, one that is not trained. The
+    task's own, or else each method's, unless given."""
     option: Options = ()
     """An option of the task, as in `--option support=train`; may be given several times."""
     records: Path = Path("comparisons")
@@ -57,7 +60,8 @@ class Compare:
         # Ours is compared with all that come after it.
         ordered = sorted(dict.fromkeys(wanted), key=lambda method: method != OURS)
         folder = plain_name(task.name)
-        chosen = {"options": options, "settings": self.settings, "preset": self.preset, "folder": folder}
+        chosen = {"options": options, "settings": self.settings, "preset": self.preset, "encoder": self.encoder or ""}
+        chosen["folder"] = folder
         rows = [Row(method, method, self.task, method, **chosen) for method in ordered]
         seeds = chosen_seeds(self.seeds)
         check_same_data(task, [record for row in rows for record in read_records(row, seeds, self.records)])

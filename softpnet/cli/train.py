@@ -26,6 +26,11 @@ class Train:
     """How to train (see `softpnet methods`)."""
     preset: Preset = "best"
     """Our recipe, or the settings of the paper; a task's own settings replace theirs."""
+    encoder: str | None = None
+    """conv4, lenet, mlp, efficientnet_lite0, or a model of timm; with :frozen behind it, one that is not trained. The
+    task's own, or else the method's, unless given."""
+    init: Path | None = None
+    """Folder of a run whose encoders and prototypes training begins with, where they have the same names."""
     option: Options = ()
     """An option of the task, as in `--option support=train`; may be given several times."""
     out: Path | None = None
@@ -58,7 +63,16 @@ class Train:
         from softpnet.training.validation import best_epoch
 
         task = tasks.load(self.task, parse_options(self.option))
-        model = Learner(task, method=self.method, preset=self.preset, seed=self.seed, **self.settings, **self.hardware)
+        model = Learner(
+            task,
+            method=self.method,
+            preset=self.preset,
+            seed=self.seed,
+            encoder=self.encoder,
+            init=self.init,
+            **self.settings,
+            **self.hardware,
+        )
         check_rule(task)
         data = make_data(task, Streams(self.seed))
         check_data(task, data)

@@ -38,6 +38,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     origin: dict[str, Any]
     method: str
+    encoder: Any = None  # where it was given by name
     seed: int
     settings: dict[str, Any]
     versions: Versions
@@ -88,6 +89,7 @@ def configuration(config: Mapping[str, Any]) -> str:
     """One sha256 for all that was chosen for a run but its seed."""
     options = (config["origin"] or {}).get("options")
     kept = {"task": config["task"], "options": options, "method": config["method"], "settings": config["settings"]}
+    kept |= {"encoder": named} if (named := config.get("encoder")) else {}  # none, before it could be named
     return digest(json.dumps(kept, sort_keys=True).encode())
 
 
@@ -181,8 +183,8 @@ def choices(row: Row) -> dict[str, Any]:
     """What a run of this row, made now, would be made with."""
     task = tasks.load(row.task, row.options)
     model = Learner(task, method=row.method, preset=row.preset, **row.settings)
-    settings = dataclasses.asdict(model.settings)
-    return compared({"task": task.name, "method": row.method, "origin": task.origin, "settings": settings})
+    made = {"task": task.name, "method": row.method, "origin": task.origin, "encoder": row.encoder or None}
+    return compared(made | {"settings": dataclasses.asdict(model.settings)})
 
 
 def compared(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,6 +200,7 @@ def compared(config: Mapping[str, Any]) -> dict[str, Any]:
         "task": config["task"],
         "task file's sha256": origin.get("sha256"),
         "method": config["method"],
+        "encoder": config.get("encoder"),
         "options": origin.get("options"),
         "settings": settings,
     }

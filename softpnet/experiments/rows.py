@@ -25,6 +25,8 @@ class Row:
     options: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     preset: Preset = "best"
+    encoder: str = ""
+    """By its name; the task's or the method's unless given."""
     paper: str = ""
     """The method of this task in paper.toml whose figures stand beside it."""
     folder: str = ""
@@ -36,6 +38,7 @@ class Row:
         """Arguments of `softpnet`."""
         words = ["train", self.task, *([] if self.method == OURS else ["--method", self.method])]
         words += [*([] if self.preset == "best" else ["--preset", self.preset]), "--seed", str(seed)]
+        words += ["--encoder", self.encoder] if self.encoder else []
         for name, value in self.options.items():
             words += ["--option", f"{name}={value}"]
         for name, value in self.settings.items():

@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 
 from softpnet.methods import losses, schedules
 from softpnet.networks.encoders import conv4
+from softpnet.networks.frozen import Embedded, Features
 from softpnet.networks.reader import Reader
 from softpnet.networks.views import augmentation, random_views
 from softpnet.targets.source import UNTAUGHT, Info, Query, State, TargetSource
@@ -24,7 +25,7 @@ Streams = Callable[[str], Generator]
 class Batch(NamedTuple):
     """The examples of one step."""
 
-    inputs: Tensor  # [B, n, *shape]
+    inputs: Tensor | Features  # [B, n, *shape]; for the network, which knows what frozen encoders made of them
     labels: Tensor  # [B] or [B, m]
     ids: Tensor  # [B]
     concepts: Tensor | None = None  # [B, k], the truth, for methods that need it only
@@ -60,6 +61,8 @@ class Method(ABC):
     def __init__(self, task: Task, settings: Settings, anchors: list[AnchorSet]) -> None:
         """Anchors: per group, in the order of the group's primitives."""
         self.task, self.settings, self.anchors = task, settings, anchors
+        self.known_anchors: dict[int, Tensor] = {}
+        """By group, where its encoder is frozen: vectors of the originals and of views of them, `[views, M, D]`."""
 
     @property
     def like(self) -> Tensor:
@@ -79,7 +82,7 @@ class Method(ABC):
         """State before the first step; raises if the labels cannot be trained on."""
         return State()
 
-    def warm_up(self, module: nn.Module, inputs: Tensor, streams: Streams) -> Tensor | None:
+    def warm_up(self, module: nn.Module, inputs: Tensor | Features, streams: Streams) -> Tensor | None:
         """Loss of one step before the first epoch, without labels; None for methods that have no such phase.
 
         Images `[B, n, *shape]` of some training examples (B may be 0) may only be looked at.
@@ -128,10 +131,13 @@ class Method(ABC):
         source = getattr(self, "source", None)
         return [] if source is None else source.notes()
 
-    def training_inputs(self, batch: Batch, clock: Clock, streams: Streams) -> Tensor:
+    def training_inputs(self, batch: Batch, clock: Clock, streams: Streams) -> Tensor | Features:
         """What the network is trained on: the batch's inputs, or an augmented view where the settings ask for it."""
         if self.settings.augment_inputs or self.scores_clean(clock):
-            return self.augment(batch.inputs, streams("views"))
+            generator, inputs = streams("views"), batch.inputs
+            if isinstance(inputs, Features):
+                return inputs.changed(lambda each: self.augment(each, generator))
+            return self.augment(inputs, generator)
         return batch.inputs
 
     def scores_clean(self, clock: Clock) -> bool:
@@ -180,20 +186,47 @@ class Method(ABC):
         pairs = zip(log_q, self.anchors, strict=True)
         return losses.mean_over_groups(losses.anchor_cross_entropy(each, own.anchored()[0]) for each, own in pairs)
 
-    def augmented_anchors(self, generator: Generator, rounds: int = 1) -> list[Tensor]:
-        """Originals and fresh copies of every primitive that has anchors, per group `[A, V, *shape]`.
+    def augmented_anchors(self, generator: Generator) -> list[Tensor | Embedded]:
+        """Originals and fresh copies of every primitive that has anchors, per group `[A, V, *shape]`; of a frozen
+        encoder, their vectors.
 
         Of several anchors of a primitive, any one is taken each time.
         """
-        result = []
-        for anchors in self.anchors:
-            rows = rounds * (self.settings.copies + 1)
-            _, counts = anchors.anchored()  # [V]
-            if len(counts) == len(anchors.inputs):
-                shown = anchors.inputs.expand(rows, *anchors.inputs.shape)
-            else:
-                drawn = torch.rand(rows, len(counts), generator=generator)
-                places = counts.cumsum(0) - counts + (drawn * counts).long()  # [A, V]
-                shown = anchors.inputs[places.to(anchors.inputs.device)]
-            result.append(torch.cat([shown[:rounds], self.augment(shown[rounds:].contiguous(), generator)]))
-        return result
+        return [
+            self._known_copies(anchors, self.known_anchors[g], generator)
+            if g in self.known_anchors
+            else self._copies(anchors, generator)
+            for g, anchors in enumerate(self.anchors)
+        ]
+
+    def anchor_inputs(self, generator: Generator, rounds: int = 1) -> list[Tensor]:
+        """Originals, so many times, and as many fresh copies of each, `[A, V, *shape]`, whatever is known of them."""
+        return [self._copies(anchors, generator, rounds) for anchors in self.anchors]
+
+    def _copies(self, anchors: AnchorSet, generator: Generator, rounds: int = 1) -> Tensor:
+        rows = rounds * (self.settings.copies + 1)
+        places = _places(anchors, rows, generator)
+        if places is None:
+            shown = anchors.inputs.expand(rows, *anchors.inputs.shape)
+        else:
+            shown = anchors.inputs[places.to(anchors.inputs.device)]
+        return torch.cat([shown[:rounds], self.augment(shown[rounds:].contiguous(), generator)])
+
+    def _known_copies(self, anchors: AnchorSet, known: Tensor, generator: Generator) -> Embedded:
+        """Each copy is one of the views that were embedded before training: known `[views, M, D]` -> `[A, V, D]`."""
+        rows = self.settings.copies + 1
+        places = _places(anchors, rows, generator)
+        if places is None:
+            places = torch.arange(known.shape[1]).expand(rows, -1)
+        views = torch.randint(1, len(known), places.shape, generator=generator)
+        views[0] = 0  # the original
+        return Embedded(known[views.to(known.device), places.to(known.device)])
+
+
+def _places(anchors: AnchorSet, rows: int, generator: Generator) -> Tensor | None:
+    """Which anchor shows each primitive, `[A, V]`; None where each has one."""
+    _, counts = anchors.anchored()  # [V]
+    if len(counts) == len(anchors.inputs):
+        return None
+    drawn = torch.rand(rows, len(counts), generator=generator)
+    return counts.cumsum(0) - counts + (drawn * counts).long()

@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 from softpnet import targets
 from softpnet.methods import base, losses
 from softpnet.methods.base import Batch, Clock, Streams
+from softpnet.networks.frozen import Features
 from softpnet.networks.prototypes import LearnedPrototypeNetwork, PrototypeNetwork, Reading
 from softpnet.networks.reader import Reader, at_least_single
 from softpnet.targets.source import Info, State
@@ -42,7 +43,7 @@ class Method(base.Method):
         self.source = targets.make(self.task, self.settings, streams("cache"))
         return self.source.start(labels)
 
-    def warm_up(self, module: nn.Module, inputs: Tensor, streams: Streams) -> Tensor:
+    def warm_up(self, module: nn.Module, inputs: Tensor | Features, streams: Streams) -> Tensor:
         return self.anchor_loss(module(inputs, self.augmented_anchors(streams("augment"))), streams)
 
     def loss(
@@ -75,4 +76,4 @@ class Method(base.Method):
         """Fix the prototypes of inference."""
         assert isinstance(module, PrototypeNetwork)
         most = max(int(anchors.anchored()[1].max()) for anchors in self.anchors)
-        module.settle(self.augmented_anchors(Generator().manual_seed(INFERENCE_SEED), most))
+        module.settle(self.anchor_inputs(Generator().manual_seed(INFERENCE_SEED), most))

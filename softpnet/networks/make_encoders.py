@@ -9,19 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from softpnet.errors import InputError
+from softpnet.errors import InputError, SoftPNetError
 from softpnet.networks.blank import two_blank
+from softpnet.networks.frozen import check_frozen
+from softpnet.networks.named_encoders import named_encoder
 from softpnet.storage import to_safetensors
 from softpnet.task.concepts import ConceptSpace
 
-Encoder = nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
-"""A module from image to vector, a function from the number of channels to one, or a dict of either by name."""
+Encoder = str | nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
+"""A name ("conv4", "lenet", "mlp", "efficientnet_lite0" or a timm model, each also with ":frozen" behind it), a module
+from input to vector, a function from the number of channels to one, or a dict of these by encoder name."""
 
 
 def make_encoders(space: ConceptSpace, given: Encoder, anchors: Sequence[Tensor]) -> dict[str, nn.Module]:
     """One encoder per name that the groups use, checked on each group's anchors `[M, *shape]`; a module is copied."""
     like = anchors[0][0]
-    channels = like.shape[0] if like.dim() else 1
     encoders = {}
     for name in dict.fromkeys(group.encoder for group in space.groups):
         one: Any = given
@@ -30,7 +32,9 @@ def make_encoders(space: ConceptSpace, given: Encoder, anchors: Sequence[Tensor]
                 raise InputError(f"no encoder for {name!r}; the encoders given are {', '.join(given)}")
             one = given[name]
         try:
-            made = one(channels) if callable(one) and not isinstance(one, nn.Module) else copy.deepcopy(one)
+            made = _made(one, like.shape)
+        except SoftPNetError:  # has its own words
+            raise
         except Exception as error:
             raise InputError(
                 f"the encoder of group {name!r} cannot be made: {error!r}; give a function that does"
@@ -41,6 +45,23 @@ def make_encoders(space: ConceptSpace, given: Encoder, anchors: Sequence[Tensor]
     return encoders
 
 
+def _made(one: Any, input_shape: torch.Size) -> Any:
+    if isinstance(one, str):
+        return named_encoder(one, input_shape)
+    return (
+        one(input_shape[0] if input_shape else 1)
+        if callable(one) and not isinstance(one, nn.Module)
+        else copy.deepcopy(one)
+    )
+
+
+def names_of(given: Encoder | None) -> str | dict[str, str | None] | None:
+    """What of the encoders given a configuration can name; None in place of what it cannot."""
+    if isinstance(given, Mapping):
+        return {name: one if isinstance(one, str) else None for name, one in given.items()}
+    return given if isinstance(given, str) else None
+
+
 def check_encoder(name: str, encoder: nn.Module, like: Tensor) -> None:
     """An encoder must map `[M, C, H, W]` to `[M, D]`; it is tried on two blank images in evaluation mode."""
     if not isinstance(encoder, nn.Module):
@@ -48,6 +69,7 @@ def check_encoder(name: str, encoder: nn.Module, like: Tensor) -> None:
             f"the encoder of group {name!r} is {type(encoder).__name__} {encoder!r}, expected an nn.Module, "
             "or a function from the number of channels to one"
         )
+    check_frozen(name, encoder)
     training = encoder.training
     size = "x".join(map(str, like.shape))
     try:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
+from softpnet.errors import InputError
 from softpnet.networks.finite import not_finite
+from softpnet.networks.frozen import Embedded, Features, is_frozen
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Inputs
 from softpnet.task.lazy import numbers
@@ -46,6 +49,22 @@ class Reader(nn.Module):
         # A mask of attention is made of infinities; what else holds one later has diverged.
         self.constants = frozenset(not_finite(dict(self.named_buffers())))
 
+    def train(self, mode: bool = True) -> Self:
+        """Frozen encoders stay in evaluation mode."""
+        super().train(mode)
+        for encoder in self.encoders.values():
+            if is_frozen(encoder):
+                encoder.eval()
+        return self
+
+    def encoder(self, name: str | None = None) -> nn.Module:
+        """A copy of the encoder of this name; of the only one, where none is named."""
+        names = list(dict.fromkeys(group.encoder for group in self.space.groups))
+        chosen = names[0] if name is None and len(names) == 1 else name
+        if chosen not in names:
+            raise InputError(f"the model has no encoder {chosen!r}; name one of {', '.join(names)}")
+        return copy.deepcopy(self.encoders[module_key(chosen)])
+
     @abstractmethod
     def log_p(self, inputs: Tensor) -> Tensor:
         """log p `[B, k, h]` of inputs `[B, n, *shape]`."""
@@ -58,25 +77,47 @@ class Reader(nn.Module):
         """The prototypes of inference, per group `[P, D]`; none for a network that has no prototypes."""
         return []
 
-    def embed_with_anchors(self, inputs: Tensor, anchors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        """Slots `[B, n_g, D]` and anchors `[A, P, D]` of every group; a shared encoder runs once over all it reads."""
+    def embed_with_anchors(
+        self, inputs: Tensor | Features, anchors: Sequence[Tensor | Embedded]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Slots `[B, n_g, D]` and anchors `[A, P, D]` of every group; a shared encoder runs once over all it reads, and
+        not over what is known already."""
         slots: dict[int, Tensor] = {}
         embedded: dict[int, Tensor] = {}
         for name, encoder in self.encoders.items():
             groups = {g: group for g, group in enumerate(self.space.groups) if module_key(group.encoder) == name}
-            read = sorted({slot for group in groups.values() for slot in group.slots})
-            seen = inputs if read == list(range(inputs.shape[1])) else inputs[:, read]  # [B, n_read, C, H, W]
+            read = slots_read(self.space, name)
             extra = {g: anchors[g] for g in groups} if anchors else {}
-            parts = [seen.flatten(0, 1), *(anchor.flatten(0, 1) for anchor in extra.values())]
-            vectors = encoder(torch.cat(parts) if extra else parts[0])  # [B * n_read + sum of A * P, D]
-            first, *others = vectors.split([len(part) for part in parts])
-            by_slot = first.unflatten(0, seen.shape[:2])  # [B, n_read, D]
+            by_slot, *others = _vectors(encoder, [_seen(inputs, name, read), *extra.values()])  # [B, n_read, D]
             for g, group in groups.items():
                 columns = [read.index(slot) for slot in group.slots]
                 slots[g] = by_slot if columns == list(range(len(read))) else by_slot[:, columns]
-            for (g, anchor), piece in zip(extra.items(), others, strict=True):
-                embedded[g] = piece.unflatten(0, anchor.shape[:2])
+            embedded |= dict(zip(extra, others, strict=True))
         return [slots[g] for g in sorted(slots)], [embedded[g] for g in sorted(embedded)]
+
+
+def slots_read(space: ConceptSpace, key: str) -> list[int]:
+    """The slots that the encoder of this key reads, in order."""
+    return sorted({slot for group in space.groups if module_key(group.encoder) == key for slot in group.slots})
+
+
+def _seen(inputs: Tensor | Features, key: str, read: list[int]) -> Tensor | Embedded:
+    """What the encoder of this key is to read `[B, n_read, C, H, W]`, or has read."""
+    if isinstance(inputs, Features):
+        if key in inputs.known:
+            return inputs.known[key]
+        assert inputs.inputs is not None
+        inputs = inputs.inputs
+    return inputs if read == list(range(inputs.shape[1])) else inputs[:, read]
+
+
+def _vectors(encoder: nn.Module, given: Sequence[Tensor | Embedded]) -> list[Tensor]:
+    """`[X, Y, C, H, W]` each -> `[X, Y, D]`, in one pass over all that is not known."""
+    parts = [each.flatten(0, 1) for each in given if isinstance(each, Tensor)]
+    if not parts:
+        return [each.vectors for each in given if isinstance(each, Embedded)]
+    made = iter(encoder(torch.cat(parts) if parts[1:] else parts[0]).split([len(part) for part in parts]))
+    return [next(made).unflatten(0, each.shape[:2]) if isinstance(each, Tensor) else each.vectors for each in given]
 
 
 def in_parts(space: ConceptSpace, inputs: Inputs) -> Iterator[Tensor]:

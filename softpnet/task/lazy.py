@@ -173,6 +173,15 @@ def readable(inputs: Tensor | LazyInputs, ids: Tensor) -> tuple[Tensor, Tensor]:
     return torch.tensor(kept, dtype=torch.long), items
 
 
+def read_parts(
+    inputs: Tensor | LazyInputs, parts: Sequence[Tensor], workers: int = 0
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """What `readable` gives for one part of the ids after the other, read ahead by so many processes."""
+    if isinstance(inputs, Tensor):
+        return ((ids, inputs[ids]) for ids in parts)
+    return ((torch.tensor(kept, dtype=torch.long), items) for kept, items in inputs.batches(parts, workers))
+
+
 def numbers(inputs: Tensor) -> Tensor:
     """What an encoder reads: bytes as 0 to 1, real numbers in single precision, other whole numbers as they are."""
     if inputs.dtype == torch.uint8:

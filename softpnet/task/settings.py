@@ -79,6 +79,9 @@ class Settings:
     """Score candidates on the clean input, train on an augmented view of it."""
     views_delay: int = 0
     """Epochs before views begin."""
+    frozen_views: bool = False
+    """Augment the inputs of a frozen encoder too, which then runs in every step; unless asked for, what it makes of
+    each input is computed once."""
 
     targets: str = "auto"
     """Where targets come from: all feasible assignments, by the compiled rule ("exact"); the K most probable of them

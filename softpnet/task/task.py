@@ -54,7 +54,8 @@ class Task:
         corrupt: for labels whose candidates are corrupted rows of another label.
         order: in which order a compiled rule reads the concepts; a good one is looked for unless given.
         data: makes training data, anchors and test sets from named random streams; needed by the command line only.
-        encoder: makes the encoder of one group from the number of image channels; conv4 unless given.
+        encoder: a name, such as "mlp", a module, a function from the number of channels to one, or a dict of these by
+            encoder name; conv4 unless given.
         background: pixel value outside an augmented image.
         augment: makes random views of anchors and inputs, `softpnet.augment` has some; None for none at all. Unless
             given, images are turned, moved, scaled and sheared, and what comes from outside is background; vectors get
@@ -72,7 +73,7 @@ class Task:
     corrupt: Corruption | None = None
     order: Sequence[int] | None = None
     data: Callable[[Callable[[str], Generator]], Data] | None = None
-    encoder: Callable[[int], nn.Module] | None = None
+    encoder: str | nn.Module | Callable[[int], nn.Module] | Mapping[str, Any] | None = None
     background: float = 0.0
     augment: Augment | Literal["auto"] | None = AUTO
     settings: Mapping[str, Any] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from softpnet import targets
 from softpnet.errors import InputError
 from softpnet.rules.compile import How, compiled_already
 from softpnet.rules.diagram import Diagram
@@ -19,6 +20,7 @@ from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.typed import typed
 
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+Encoders = Annotated[dict[str, str | None], Meta(min_length=1)]
 Length = Annotated[int, Meta(ge=1, le=2**31)]
 
 
@@ -52,6 +54,13 @@ class Compiled(Struct, frozen=True):
         return cls(found.how, *(diagram.nodes, max(diagram.widths)) if isinstance(diagram, Diagram) else (None, None))
 
 
+class Init(Struct, frozen=True):
+    """Where the first weights came from: a run's folder, or a model in memory, named by its task."""
+
+    source: str
+    sha256: Sha256  # of all its weights
+
+
 class Config(Struct, frozen=True, kw_only=True):
     """All that was chosen for a run, and what its bits depend on beside that."""
 
@@ -60,6 +69,8 @@ class Config(Struct, frozen=True, kw_only=True):
     method: str
     preset: Preset
     seed: int
+    encoder: str | Encoders | None  # those given by name; None for the task's, and for what has no name
+    init: Init | None
     settings: Settings
     given_by: dict[str, Giver]  # of every setting
     hardware: Hardware
@@ -70,11 +81,20 @@ class Config(Struct, frozen=True, kw_only=True):
     rule: Sha256  # of the concept space and the rule
     compiled: Compiled | None  # how; None where nothing asked for it
 
+    def choices(self) -> dict[str, Any]:
+        """What a Learner is made with again; a file of targets is left out, since training would run it."""
+        chosen = dataclasses.asdict(self.settings) | dataclasses.asdict(self.hardware)
+        if chosen["targets"] not in targets.names():
+            del chosen["targets"]
+        named = self.encoder if not isinstance(self.encoder, dict) or all(self.encoder.values()) else None
+        return chosen | {"preset": self.preset, "seed": self.seed, "encoder": named}
+
     def to_bytes(self) -> bytes:
         plain = msgspec.structs.asdict(self) | {
             "origin": self.origin and msgspec.structs.asdict(self.origin),
             "settings": dataclasses.asdict(self.settings),
             "hardware": dataclasses.asdict(self.hardware),
+            "init": self.init and msgspec.structs.asdict(self.init),
             "compiled": self.compiled and msgspec.structs.asdict(self.compiled),
         }
         try:

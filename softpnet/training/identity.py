@@ -26,7 +26,7 @@ from softpnet.training.config import Compiled, Config, Origin, parse_config, rea
 from softpnet.training.environment import differences
 from softpnet.training.folder import CONFIG, RunFolder
 
-SAME = ("task", "rule", "method", "seed", "settings", "input_shape", "data")
+SAME = ("task", "rule", "method", "seed", "encoder", "settings", "input_shape", "data")
 """Entries of the configuration that a run keeps for all its life."""
 
 TRIED = 10_000
@@ -53,6 +53,7 @@ def check_same_run(folder: RunFolder, config: Config) -> None:
     now = parse_config(config.to_bytes(), folder.path / CONFIG)  # as it would be read back
     changed = [word for name in SAME for word in _changes(name, getattr(then, name), getattr(now, name))]
     changed += _changes("options", *(entry.origin and entry.origin.options for entry in (then, now)))
+    changed += _changes("weights of init", *(entry.init and entry.init.sha256 for entry in (then, now)))
     if then.compiled is not None and now.compiled is not None:
         changed += _changes("compiled rule", str(then.compiled), str(now.compiled))
     changed += _changes("processes", then.hardware.processes, now.hardware.processes)

@@ -15,11 +15,13 @@ from softpnet.errors import TrainingError
 from softpnet.methods.base import Batch, Clock, Method
 from softpnet.methods.schedules import halving
 from softpnet.networks.finite import not_finite
+from softpnet.networks.frozen import Features
 from softpnet.networks.reader import Reader
 from softpnet.targets.source import UNTAUGHT
 from softpnet.task.data import Inputs
-from softpnet.task.lazy import LazyInputs, readable
+from softpnet.task.lazy import read_parts, readable
 from softpnet.task.settings import Settings
+from softpnet.training.features import Known, frozen_notes, known_anchors, known_features
 from softpnet.training.order import even_order, random_order
 from softpnet.training.processes import to_run
 from softpnet.training.streams import Streams
@@ -111,10 +113,18 @@ class Training:
         self.ended = False  # on purpose, before its last epoch
         self.best: dict[str, Tensor] = {}  # weights and statistics of the best epoch so far, where they are kept
         self.records: list[dict[str, float]] = []  # of the epochs that are done
+        self.known = Known()  # what frozen encoders make of the inputs, once steps are made
+
+    def notes(self) -> list[str]:
+        """What a person should know of how it will learn, a line each."""
+        return [*self.method.notes(), *frozen_notes(self.method, self.module)]
 
     def steps(self) -> Iterator[Progress]:
         """Train, from wherever the run stands; one item per step."""
         self.model.train()
+        if not self.settings.frozen_views:
+            self.known = known_features(self.method.task, self.module, self.inputs, self.own, self.fabric, self.workers)
+            self.method.known_anchors = known_anchors(self.method, self.module, self.streams.seed)
         yield from self._warm_up()
         while self.at.epoch < self.settings.epochs and not self.ended:
             yield from self._epoch()
@@ -144,7 +154,7 @@ class Training:
         for ids, inputs in self._read(batches[at.step :]):
             self._set_learning_rate(at.epoch + at.step / len(batches))
             concepts = None if self.concepts is None else self.concepts[ids].to(self.fabric.device)
-            batch = Batch(to_run(self.fabric, inputs), self.labels[ids].to(self.fabric.device), ids, concepts)
+            batch = Batch(inputs, self.labels[ids].to(self.fabric.device), ids, concepts)
             clock = Clock(at.epoch, at.step)
             loss, info = self.method.loss(self.model, self.state, batch, clock, self.streams)
             self._update(loss, f"epoch {at.epoch + 1}, step {at.step + 1}, on the batch of examples {ids.tolist()}")
@@ -209,21 +219,25 @@ class Training:
                 f"lower learning_rate, which is {self.settings.learning_rate:g}, or rule_weight"
             )
 
-    def _shown(self, ids: Tensor) -> Tensor:
-        return to_run(self.fabric, readable(self.inputs, ids)[1])
+    def _shown(self, ids: Tensor) -> Tensor | Features:
+        kept, inputs = (self.known.kept(ids), None) if self.known.complete else readable(self.inputs, ids)
+        return self._seen(kept, inputs)
 
-    def _read(self, batches: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    def _read(self, batches: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor | Features]]:
         """The ids of every batch, without those whose input is to be skipped, and their inputs `[B, n, *shape]`."""
-        if not isinstance(self.inputs, LazyInputs):
-            yield from ((ids, self.inputs[ids]) for ids in batches)
-            return
-        for ids, (kept, inputs) in zip(batches, self.inputs.batches(batches, self.workers), strict=True):
-            if not kept:
+        found: Iterator[tuple[Tensor, Tensor | None]] = read_parts(self.inputs, batches, self.workers)
+        if self.known.complete:
+            found = ((self.known.kept(ids), None) for ids in batches)
+        for ids, (kept, inputs) in zip(batches, found, strict=True):
+            if not len(kept):
                 raise TrainingError(f"no input of the batch of examples {ids.tolist()} can be read; mend or drop them")
             if len(kept) < len(ids):
-                lost = sorted(set(ids.tolist()) - set(kept))
+                lost = sorted(set(ids.tolist()) - set(kept.tolist()))
                 warnings.warn(f"inputs {lost} cannot be read, and are skipped", stacklevel=2)
-            yield torch.tensor(kept), inputs
+            yield kept, self._seen(kept, inputs)
+
+    def _seen(self, ids: Tensor, inputs: Tensor | None) -> Tensor | Features:
+        return self.known.joined(ids, None if inputs is None else to_run(self.fabric, inputs), self.fabric.device)
 
     def _update(self, loss: Tensor, where: str) -> None:
         if not loss.requires_grad:

@@ -44,7 +44,7 @@ def write_model(folder: RunFolder, space: ConceptSpace, model: StoredModel) -> N
 def read_model(folder: RunFolder, space: ConceptSpace, input_shape: Size) -> StoredModel:
     """What `write_model` wrote; raises where its anchors are not those of this concept space."""
     tensors, notes = from_safetensors(folder.read(MODEL), folder.path / MODEL)
-    weights = {name.removeprefix(WEIGHTS): t for name, t in tensors.items() if name.startswith(WEIGHTS)}
+    weights = _weights(tensors)
     anchors = [_anchors(tensors, group, input_shape, folder.path) for group in space.groups]
     calibration = _calibration(tensors, len(space.groups), folder.path)
     return StoredModel(weights, anchors, _finished(notes, folder.path / MODEL), calibration)
@@ -66,6 +66,15 @@ def _anchors(tensors: Mapping[str, Tensor], group: Group, input_shape: Size, pat
     if not torch.isfinite(inputs).all():
         raise InputError(f"the model in {path} is damaged: its anchors hold NaN or infinite pixels")
     return AnchorSet(inputs, shown)
+
+
+def read_weights(folder: RunFolder) -> dict[str, Tensor]:
+    """The weights alone, whatever they are of."""
+    return _weights(from_safetensors(folder.read(MODEL), folder.path / MODEL)[0])
+
+
+def _weights(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(WEIGHTS): t for name, t in tensors.items() if name.startswith(WEIGHTS)}
 
 
 def _calibration(tensors: Mapping[str, Tensor], groups: int, path: Path) -> Calibration | None:

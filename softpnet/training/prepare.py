@@ -156,6 +156,23 @@ def check_blanks(task: Task, module: Reader, anchors: Sequence[AnchorSet]) -> No
                 )
 
 
+def blank(
+    kind: type[Method],
+    task: Task,
+    settings: Settings,
+    anchors: list[AnchorSet],
+    encoders: Mapping[str, nn.Module],
+    streams: Streams,
+) -> Reader:
+    """A module, ready for inference, that stored weights are put into."""
+    # Prototypes are stored, so that what is made here need not be of many copies of the anchors.
+    method = kind(task, settings.override(copies=1), anchors)
+    with borrowed_global_generator(streams("init")):
+        module = method.module(encoders).eval()
+    method.finish(module)  # makes the places that the stored prototypes go to
+    return module
+
+
 def check_last_batch(module: Reader, batch_size: int, inputs: Inputs, processes: int = 1) -> None:
     """An encoder with batch norm over vectors cannot train on one input alone, which the last batch may be."""
     own = len(inputs) // processes

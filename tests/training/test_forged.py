@@ -121,6 +121,8 @@ RIGHT = {  # of the settings, by their type, and of all other entries
     ("origin", "options"): {"an empty object", "nested objects"},
     ("origin", "sha256"): {"null"},
     ("seed",): {"a whole number"},
+    ("encoder",): {"null", "text"},  # the one handed in comes first
+    ("init",): {"null"},
     ("data",): {"null"},
     ("compiled",): {"null"},
     ("settings", "targets"): {"text"},
