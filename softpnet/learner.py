@@ -19,7 +19,7 @@ from softpnet.methods.base import Method
 from softpnet.metrics import all_metrics
 from softpnet.networks.calibration import Calibration, decided
 from softpnet.networks.finite import check_read
-from softpnet.networks.make_encoders import Encoder, make_encoders, names_of
+from softpnet.networks.make_encoders import Encoder, fitting, make_encoders, names_of
 from softpnet.networks.reader import Prediction, Reader, in_parts, read
 from softpnet.rules.confidence import label_probabilities
 from softpnet.rules.function import check_rule
@@ -184,9 +184,9 @@ class Learner:
         return training
 
     def encoders(self, anchors: Sequence[AnchorSet], streams: Streams) -> dict[str, nn.Module]:
-        """New encoders by name, checked: the user's, or else the task's, or else the method's."""
-        chosen = (self._encoder, self.task.encoder, self.method_class.encoder)
-        given = next(encoder for encoder in chosen if encoder is not None)
+        """New encoders by name, checked: the user's, or else the task's, or else one that fits the inputs."""
+        given = self._encoder if self._encoder is not None else self.task.encoder
+        given = fitting(self.method_class.encoder, anchors[0].inputs[0]) if given is None else given
         with borrowed_global_generator(streams("init")):
             return make_encoders(self.task.space, given, [own.inputs for own in anchors])
 

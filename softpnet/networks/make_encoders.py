@@ -55,6 +55,18 @@ def _made(one: Any, input_shape: torch.Size) -> Any:
     )
 
 
+def fitting(default: Callable[[int], nn.Module], like: Tensor) -> Encoder:
+    """The encoder where nobody names one: a method's own for images, "mlp" for vectors and other real numbers."""
+    if like.dim() == 3:
+        return default
+    if not like.is_floating_point():
+        raise InputError(
+            f"inputs are whole numbers of size {list(like.shape)}, for which there is no encoder; give one, such as "
+            "encoder=lambda length: nn.Sequential(nn.Embedding(words, 16), nn.Flatten(), nn.Linear(16 * length, 64))"
+        )
+    return "mlp"
+
+
 def names_of(given: Encoder | None) -> str | dict[str, str | None] | None:
     """What of the encoders given a configuration can name; None in place of what it cannot."""
     if isinstance(given, Mapping):

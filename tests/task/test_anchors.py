@@ -92,3 +92,10 @@ def test_vectors_are_augmented_by_noise_unless_the_task_says_otherwise():
     (drawn,) = method.augmented_anchors(torch.Generator().manual_seed(0))
     apart = (drawn[1:] - drawn[0]).std() / drawn[0].std(-1).mean()
     assert torch.equal(drawn[0], method.anchors[0].inputs) and 0.05 < apart < 0.2
+
+
+def test_vectors_need_no_encoder_and_whole_numbers_do():
+    model = sp.Learner(TASK, seed=0, **SMALL).fit(INPUTS, LABELS, sp.Anchors(vectors(torch.arange(3)), torch.arange(3)))
+    assert torch.equal(model.predict(INPUTS).concepts, CONCEPTS)
+    with pytest.raises(sp.InputError, match=r"inputs are whole numbers of size \[1\], for which there is no encoder"):
+        sp.Learner(TASK).fit(CONCEPTS[..., None], LABELS, sp.Anchors(torch.arange(3)[:, None], torch.arange(3)))
