@@ -135,6 +135,47 @@ def test_of_two_encoders_the_frozen_one_alone_is_read_ahead():
     assert not torch.equal(model.encoder("right").net[1].weight, before)
 
 
+class Source:
+    """The images, read one by one; some cannot be."""
+
+    def __init__(self, lost=()):
+        self.lost, self.asked = lost, []
+
+    def __len__(self):
+        return len(IMAGES)
+
+    def __getitem__(self, number):
+        self.asked.append(number)
+        return None if number in self.lost else IMAGES[number]
+
+
+def test_inputs_that_are_read_lazily_are_read_once_and_give_the_same():
+    source, asked = Source(), []
+    model = fit(adding(), Counting(), source, progress=lambda step: asked.append(len(source.asked)))
+    assert len(set(asked)) == 1
+    whole = fit(adding(), Counting())
+    for name, value in whole.module.state_dict().items():
+        assert torch.equal(value, model.module.state_dict()[name])
+
+
+def test_of_lazy_inputs_those_that_cannot_be_read_are_skipped():
+    training = Learner(adding(), encoder=Counting()).prepared(Source(lost=(3,)), CONCEPTS.sum(1), ANCHORS)
+    with pytest.warns(UserWarning, match=r"inputs \[3\] cannot be read, and are skipped"):
+        for _ in training.steps():
+            pass
+    assert len(training.records) == 3
+
+
+def test_several_anchors_of_a_value_and_none_of_another_are_known_too():
+    shown = torch.cat([ANCHORS.inputs[:1], ANCHORS.inputs[:1] + 0.1, ANCHORS.inputs[1:]])
+    for anchors in (Anchors(shown, torch.tensor([0, 0, 1])), Anchors(shown[:2], torch.tensor([0, 0]))):
+        encoder, counts = Counting(), []
+        Learner(adding(), encoder=encoder).fit(
+            IMAGES, CONCEPTS.sum(1), anchors, progress=lambda step, e=encoder, c=counts: c.append(sum(e.seen))
+        )
+        assert len(counts) == 11 and len(set(counts)) == 1
+
+
 def test_notes_say_what_a_frozen_encoder_means():
     notes = {name: fit(adding(**changes), encoder, **settings).notes for name, changes, encoder, settings in (
         ("still", {}, Counting(), {}),
