@@ -14,12 +14,26 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from bench import curves, encoder, growth, learning, memory, options, rules, state, step, tables, timing, versus_plain
+from bench import (
+    curves,
+    encoder,
+    growth,
+    learning,
+    memory,
+    options,
+    reading,
+    rules,
+    state,
+    step,
+    tables,
+    timing,
+    versus_plain,
+)
 from softpnet.report.pages import write_into
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.environment import versions
 
-Part = Literal["encoder", "step", "plain", "memory", "state", "rules", "growth", "options", "learning"]
+Part = Literal["encoder", "step", "plain", "memory", "reading", "state", "rules", "growth", "options", "learning"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,7 @@ class Bench:
             "step": step.measure,
             "plain": versus_plain.measure,
             "memory": memory.measure,
+            "reading": reading.measure,
             "state": state.measure,
             "rules": rules.measure,
             "growth": lambda: growth.measure() + rules.growth(),

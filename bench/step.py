@@ -35,7 +35,7 @@ def steps(name: str) -> tuple[Iterator[Progress], int, int]:
     channels = data.train.inputs.shape[2]
     module = method.module({"concept": Conv4(channels)})
     fabric = Fabric(accelerator="cpu", devices=1)
-    images = settings.batch_size * task.space.slots + (settings.copies + 1) * len(anchors[0])
+    images = settings.batch_size * task.space.slots + (settings.copies + 1) * len(anchors[0].inputs)
     training = Training(method, module, data.train.inputs, data.train.labels, settings, streams, fabric)
     return training.steps(), images, channels
 

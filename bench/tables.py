@@ -14,7 +14,11 @@ class Text(NamedTuple):
 def tables(result: dict) -> list[Text]:
     parts = result["parts"]
     makers = {"growth": _growth, "options": _options, "learning": _learning}
-    ratios = [row for part in ("encoder", "step", "plain", "memory", "state", "rules") for row in parts.get(part, [])]
+    ratios = [
+        row
+        for part in ("encoder", "step", "plain", "memory", "reading", "state", "rules")
+        for row in parts.get(part, [])
+    ]
     found = [_ratios(ratios)] if ratios else []
     return found + [make(parts[part]) for part, make in makers.items() if part in parts]
 

@@ -124,7 +124,8 @@ class Training:
         self.model.train()
         if not self.settings.frozen_views:
             self.known = known_features(self.method.task, self.module, self.inputs, self.own, self.fabric, self.workers)
-            self.method.known_anchors = known_anchors(self.method, self.module, self.streams.seed)
+            if self.known.vectors:
+                self.method.known_anchors = known_anchors(self.method, self.module, self.streams.seed)
         yield from self._warm_up()
         while self.at.epoch < self.settings.epochs and not self.ended:
             yield from self._epoch()

@@ -1,6 +1,7 @@
 """Frozen encoders: their features are computed once, are those of this encoder and these inputs, and are enough."""
 
 import copy
+import functools
 import signal
 
 import pytest
@@ -170,9 +171,8 @@ def test_several_anchors_of_a_value_and_none_of_another_are_known_too():
     shown = torch.cat([ANCHORS.inputs[:1], ANCHORS.inputs[:1] + 0.1, ANCHORS.inputs[1:]])
     for anchors in (Anchors(shown, torch.tensor([0, 0, 1])), Anchors(shown[:2], torch.tensor([0, 0]))):
         encoder, counts = Counting(), []
-        Learner(adding(), encoder=encoder).fit(
-            IMAGES, CONCEPTS.sum(1), anchors, progress=lambda step, e=encoder, c=counts: c.append(sum(e.seen))
-        )
+        note = functools.partial(lambda seen, counts, step: counts.append(sum(seen)), encoder.seen, counts)
+        Learner(adding(), encoder=encoder).fit(IMAGES, CONCEPTS.sum(1), anchors, progress=note)
         assert len(counts) == 11 and len(set(counts)) == 1
 
 

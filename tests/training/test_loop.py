@@ -41,7 +41,8 @@ class Recorder(Method):
     """Learns one number and remembers which ids it saw, and at which learning rate."""
 
     def __init__(self, settings, fabric, nan_at=None):
-        self.settings, self.fabric, self.nan_at = settings, fabric, nan_at
+        super().__init__(None, settings, [])
+        self.fabric, self.nan_at = fabric, nan_at
         self.seen, self.rates, self.events = [], [], []
 
     def module(self, encoders):
@@ -65,6 +66,7 @@ class Recorder(Method):
 
 def run(settings, rank=0, processes=1, seed=0, nan_at=None, count=10):
     fabric, module = OneProcess(rank, processes), torch.nn.Linear(1, 1)
+    module.encoders = torch.nn.ModuleDict()
     method = Recorder(settings, fabric, nan_at)
     inputs, labels = torch.zeros(count, 1, 1, 2, 2), torch.arange(count)
     steps = list(Training(method, module, inputs, labels, settings, Streams(seed), fabric).steps())
