@@ -16,21 +16,17 @@ from softpnet import methods, tasks
 from softpnet.catalogue import name_of
 from softpnet.errors import InputError
 from softpnet.methods.base import Method
-from softpnet.metrics import all_metrics
-from softpnet.networks.calibration import Calibration, decided
-from softpnet.networks.finite import check_read
+from softpnet.networks.calibration import Calibration
 from softpnet.networks.make_encoders import Encoder, fitting, make_encoders, names_of
-from softpnet.networks.reader import Prediction, Reader, in_parts, read
-from softpnet.rules.confidence import label_probabilities
+from softpnet.networks.reader import Reader, read
 from softpnet.rules.function import check_rule
-from softpnet.rules.labels import unknown_in
 from softpnet.storage import refuse_code
 from softpnet.targets.source import State
 from softpnet.task.anchors import AnchorSet
 from softpnet.task.data import Anchors, Examples
-from softpnet.task.inputs import check_concepts, check_inputs, check_labels
 from softpnet.task.settings import Hardware, Preset, checked_seed, resolve
 from softpnet.task.task import Task, checked_task
+from softpnet.trained import Trained
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.calibrate import calibrated
 from softpnet.training.config import Config, read_config
@@ -51,7 +47,7 @@ Watch = Callable[["Learner", State], Mapping[str, float] | None]
 """Looks at a training between two epochs: the model as it would be if training ended there, and the method's state."""
 
 
-class Learner:
+class Learner(Trained):
     """Learns the concepts behind labels from a rule and one labelled image per concept.
 
     Args:
@@ -85,9 +81,6 @@ class Learner:
         self.method_class, self.method = methods.find(method), name_of(method)
         fixed, self.preset = self.method_class.fixed, preset
         self.settings, self.given_by = resolve(preset, task.settings_in(preset), fixed, settings, self.method)
-        self.module: Reader | None = None
-        self.calibration: Calibration | None = None
-        self.input_shape: torch.Size | None = None
         self.anchors: list[AnchorSet] = []
         self.history: list[dict[str, float]] = []
         self.interrupted, self.is_main_process = False, True
@@ -190,46 +183,6 @@ class Learner:
         with borrowed_global_generator(streams("init")):
             return make_encoders(self.task.space, given, [own.inputs for own in anchors])
 
-    @torch.inference_mode()
-    def predict(self, inputs: Any, reject: float | None = None) -> Prediction:
-        """Concepts by arg-max, the label by the rule, and every concept's calibrated probabilities.
-
-        With `reject`, such as 0.05, concepts that are not sure enough are -1, so that the expected error of the others
-        is at most that; the label, or every entry of a label vector, is -1 where a concept is.
-        """
-        inputs = check_inputs(inputs, self.task.space, self.input_shape)
-        log_p = read(self._fitted(), inputs)
-        check_read(log_p.amax(-1), inputs)  # NaN, or no value that is possible
-        return decided(self.task, log_p, self.calibration, reject)
-
-    def score(self, inputs: Any, labels: Tensor, concepts: Tensor | None = None) -> dict[str, float]:
-        """Accuracy, F1 and calibration error of labels and, where the true concepts `[N, k]` are given, of concepts.
-
-        Several groups or attributes, and several entries of a label vector, also have their own accuracies:
-        "concept_accuracy/speed", "label_accuracy/entry 0". "label_ece" needs P(y|x), and so a compiled rule.
-        """
-        inputs = check_inputs(inputs, self.task.space, self.input_shape)
-        whole = check_labels(labels, len(inputs), self.task)
-        truth = None if concepts is None else check_concepts(concepts, len(inputs), self.task.space)
-        found = self.predict(inputs)
-        sure, unknown = label_probabilities(self.task, *found[1:]), unknown_in(self.task, whole)
-        return all_metrics(self.task.space, *found, truth, whole, sure, unknown)
-
-    @torch.inference_mode()
-    def embed(self, inputs: Any) -> list[Tensor]:
-        """Embeddings of the slots of each group, `[N, n_g, D]`."""
-        inputs = check_inputs(inputs, self.task.space, self.input_shape)
-        parts = map(self._fitted().embed, in_parts(self.task.space, inputs))
-        return [check_read(torch.cat(group), inputs) for group in zip(*parts, strict=True)]
-
-    def prototypes(self) -> list[Tensor]:
-        """The prototypes of each group, `[P, D]`; none where the method has no prototypes."""
-        return [p.detach() for p in self._fitted().settled()]
-
-    def encoder(self, name: str | None = None) -> nn.Module:
-        """A copy of the trained encoder of this name, which may be left out where there is only one."""
-        return self._fitted().encoder(name)
-
     def save(self, folder: str | Path) -> None:
         """Write the configuration and the model, prototypes included."""
         self._fitted()
@@ -293,8 +246,3 @@ class Learner:
         chosen = {name: getattr(self, name) for name in ("method", "preset", "seed", "init", "given_by", "hardware")}
         chosen |= {"encoder": names_of(self._encoder), "data": None if given is None else given.fingerprint()}
         return described(self.task, self.settings, input_shape=tuple(self.input_shape or ()), **chosen)
-
-    def _fitted(self) -> Reader:
-        if self.module is None:
-            raise InputError("this Learner is not trained yet; call fit(inputs, labels, anchors) first")
-        return self.module

@@ -20,6 +20,7 @@ report
 experiments
 checks
 learner
+trained
 training tasks
 methods data
 targets networks

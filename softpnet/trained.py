@@ -1,0 +1,72 @@
+"""What a trained model answers: concepts, labels, embeddings, prototypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from softpnet.errors import InputError
+from softpnet.metrics import all_metrics
+from softpnet.networks.calibration import Calibration, decided
+from softpnet.networks.finite import check_read
+from softpnet.networks.reader import Prediction, Reader, in_parts, read
+from softpnet.rules.confidence import label_probabilities
+from softpnet.rules.labels import unknown_in
+from softpnet.task.inputs import check_concepts, check_inputs, check_labels
+from softpnet.task.task import Task
+
+
+class Trained:
+    """A reader of concepts and the task whose rule they obey."""
+
+    task: Task
+    module: Reader | None = None
+    calibration: Calibration | None = None
+    input_shape: torch.Size | None = None
+
+    @torch.inference_mode()
+    def predict(self, inputs: Any, reject: float | None = None) -> Prediction:
+        """Concepts by arg-max, the label by the rule, and every concept's calibrated probabilities.
+
+        With `reject`, such as 0.05, concepts that are not sure enough are -1, so that the expected error of the others
+        is at most that; the label, or every entry of a label vector, is -1 where a concept is.
+        """
+        inputs = check_inputs(inputs, self.task.space, self.input_shape)
+        log_p = read(self._fitted(), inputs)
+        check_read(log_p.amax(-1), inputs)  # NaN, or no value that is possible
+        return decided(self.task, log_p, self.calibration, reject)
+
+    def score(self, inputs: Any, labels: Tensor, concepts: Tensor | None = None) -> dict[str, float]:
+        """Accuracy, F1 and calibration error of labels and, where the true concepts `[N, k]` are given, of concepts.
+
+        Several groups or attributes, and several entries of a label vector, also have their own accuracies:
+        "concept_accuracy/speed", "label_accuracy/entry 0". "label_ece" needs P(y|x), and so a compiled rule.
+        """
+        inputs = check_inputs(inputs, self.task.space, self.input_shape)
+        whole = check_labels(labels, len(inputs), self.task)
+        truth = None if concepts is None else check_concepts(concepts, len(inputs), self.task.space)
+        found = self.predict(inputs)
+        sure, unknown = label_probabilities(self.task, *found[1:]), unknown_in(self.task, whole)
+        return all_metrics(self.task.space, *found, truth, whole, sure, unknown)
+
+    @torch.inference_mode()
+    def embed(self, inputs: Any) -> list[Tensor]:
+        """Embeddings of the slots of each group, `[N, n_g, D]`."""
+        inputs = check_inputs(inputs, self.task.space, self.input_shape)
+        parts = map(self._fitted().embed, in_parts(self.task.space, inputs))
+        return [check_read(torch.cat(group), inputs) for group in zip(*parts, strict=True)]
+
+    def prototypes(self) -> list[Tensor]:
+        """The prototypes of each group, `[P, D]`; none where the method has no prototypes."""
+        return [p.detach() for p in self._fitted().settled()]
+
+    def encoder(self, name: str | None = None) -> nn.Module:
+        """A copy of the trained encoder of this name, which may be left out where there is only one."""
+        return self._fitted().encoder(name)
+
+    def _fitted(self) -> Reader:
+        if self.module is None:
+            raise InputError("this Learner is not trained yet; call fit(inputs, labels, anchors) first")
+        return self.module
