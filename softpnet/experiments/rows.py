@@ -134,40 +134,10 @@ BEST = (
 )
 
 
-def _league(name: str, title: str, task: str, options: Mapping[str, str], **settings: Any) -> tuple[Row, ...]:
-    """A harder task for our recipe, the paper's settings, abduction after the anchors, and the ceiling."""
-    chosen: dict[str, Any] = {"options": options, "settings": settings, "folder": "league", "league": name}
-    return (
-        Row(f"{name}-best", f"{title}, best", task, **chosen),
-        Row(f"{name}-paper", f"{title}, paper", task, preset="paper", **chosen),
-        Row(f"{name}-abduction-anchored", f"{title}, abduction, anchors first", task, "abduction_anchored", **chosen),
-        Row(f"{name}-supervised", f"{title}, supervised", task, CEILING, **chosen),
-    )
-
-
-def _pnet_sl(name: str, title: str, task: str, options: Mapping[str, str], **settings: Any) -> Row:
-    """PNet+SL in that league, where it is cheap."""
-    return Row(f"{name}-pnet-sl", f"{title}, PNet+SL", task, "pnet_sl", options, settings, folder="league", league=name)
-
-
-LEAGUE = (
-    *_league("window", "Window crops", "kand_logic", {"crop": "window", "train": "1000"}, epochs=8),
-    *_league("kand-300", "300 scenes", "kand_logic", {"train": "300"}, epochs=20, batch_size=16),
-    *_league("evenodd-1600", "1,600 pairs", "mnist_evenodd", {"train": "1600"}, epochs=10),
-    *_league("sudoku-100", "100 boards", "visual_sudoku", {"train": "100"}, epochs=20, batch_size=8),
-    *_league("signs", "Traffic signs", "examples/traffic_signs.py", {}, epochs=10),
-    *_league("xor", "XOR of parities", "examples/parity_xor.py", {}, epochs=10),
-    *_league("order", "Non-decreasing", "examples/non_decreasing.py", {}, epochs=6),
-    _pnet_sl("evenodd-1600", "1,600 pairs", "mnist_evenodd", {"train": "1600"}, epochs=10),
-    _pnet_sl("xor", "XOR of parities", "examples/parity_xor.py", {}, epochs=10),
-    _pnet_sl("order", "Non-decreasing", "examples/non_decreasing.py", {}, epochs=6),
-    *_league("sum-4", "Sums of 4 digits", "examples/addition.py", {"digits": "4"}, epochs=4, batch_size=16),
-)
-
-
 def _example(name: str, title: str, file: str = "", settings: Mapping[str, Any] | None = None, **options: str) -> Row:
     """A row of a file in examples/, run from the repository's folder; most settings are in that file."""
-    return Row(name, title, f"examples/{file or name}.py", options=options, settings=settings or {}, folder="examples")
+    task = f"examples/{file or name}.py"
+    return Row(name, title, task, options=options, settings=settings or {}, folder="examples", league=name)
 
 
 EXAMPLES = (
@@ -182,6 +152,46 @@ EXAMPLES = (
     _example("sudoku9", "9x9 Sudoku, solver targets"),
     _example("latin_square", "Latin square, answer-set rule"),
     _example("traffic_scene", "Traffic scene"),
+)
+_EXAMPLE = {row.name: row for row in EXAMPLES}
+
+
+def _harder(name: str, title: str, task: str, options: Mapping[str, str], **settings: Any) -> Row:
+    """A harder task with our recipe."""
+    return Row(f"{name}-best", f"{title}, best", task, OURS, options, settings, folder="league", league=name)
+
+
+def _league(title: str, ours: Row, *more: str) -> tuple[Row, ...]:
+    """Our recipe; and on the same data the paper's settings, abduction after the anchors, the ceiling, and `more`."""
+    name = ours.league
+    rivals = {"abduction_anchored": "abduction, anchors first", CEILING: "supervised", "pnet_sl": "PNet+SL"}
+    others = ("abduction_anchored", CEILING, *more)
+    return (
+        ours,
+        replace(ours, name=f"{name}-paper", title=f"{title}, paper", preset="paper", folder="league"),
+        *(
+            replace(
+                ours, name=f"{name}-{m.replace('_', '-')}", title=f"{title}, {rivals[m]}", method=m, folder="league"
+            )
+            for m in others
+        ),
+    )
+
+
+WINDOW = {"crop": "window", "train": "1000"}
+LEAGUE = (
+    *_league("Window crops", _harder("window", "Window crops", "kand_logic", WINDOW, epochs=8)),
+    *_league("300 scenes", _harder("kand-300", "300 scenes", "kand_logic", {"train": "300"}, epochs=20, batch_size=16)),
+    *_league(
+        "1,600 pairs", _harder("evenodd-1600", "1,600 pairs", "mnist_evenodd", {"train": "1600"}, epochs=10), "pnet_sl"
+    ),
+    *_league(
+        "100 boards", _harder("sudoku-100", "100 boards", "visual_sudoku", {"train": "100"}, epochs=20, batch_size=8)
+    ),
+    *_league("Traffic signs", _harder("signs", "Traffic signs", "examples/traffic_signs.py", {}, epochs=10)),
+    *_league("XOR of two parities", _EXAMPLE["parity_xor"], "pnet_sl"),
+    *_league("Non-decreasing sequence of six digits", _EXAMPLE["non_decreasing"], "pnet_sl"),
+    *_league("Addition, 4 digits", _EXAMPLE["addition-4"]),
 )
 ROWS = BEST + EVENODD + SUDOKU + KAND + ABLATIONS
 SHORT = set(
