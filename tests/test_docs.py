@@ -125,10 +125,15 @@ def test_the_page_lists_every_check_of_a_task_and_the_readme_their_number():
     assert f"{len(CHECKS)} checks" in (ROOT / "README.md").read_text()
 
 
+TABLED = ("overview", "results", "paper", "primitives", "groups", "sets", "pairs", "commands")
+
+
 @pytest.mark.parametrize(
     "page, rows, only, seeds",
     [
-        ("docs/results.md", "all", (), SEEDS),
+        ("docs/results.md", "all league examples", ("claims",), SEEDS),
+        ("docs/results-tables.md", "all league", TABLED, SEEDS),
+        ("docs/results-seeds.md", "all league", ("seeds",), SEEDS),
         ("README.md", "short", ("overview",), SEEDS),
         ("docs/examples.md", "examples", ("overview", "groups", "commands", "left"), SEEDS[:3]),
     ],
@@ -136,13 +141,13 @@ def test_the_page_lists_every_check_of_a_task_and_the_readme_their_number():
 def test_a_page_s_tables_are_what_the_records_give(tmp_path, page, rows, only, seeds):
     made = tmp_path / "page.md"
     made.write_text((ROOT / page).read_text())
-    show(chosen_rows([rows]), seeds, ROOT / "results", "markdown", made, only)
+    show(chosen_rows(rows.split()), seeds, ROOT / "results", "markdown", made, only)
     assert made.read_text() == (ROOT / page).read_text()
 
 
 def test_the_page_says_how_much_truth_the_cache_teaches_a_network_that_reads_well():
     """Weight of the true values in Kand-Logic's targets, valid and invalid scenes, where p is 0.99 for each of them."""
-    page = (ROOT / "docs/results.md").read_text()
+    page = (ROOT / "docs/choices.md").read_text()
     task, streams = tasks.load("kand_logic"), Streams(0)
     truth = torch.randint(3, (128, 18), generator=streams("truth"))  # [B, k]
     log_p = torch.full((128, 18, 3), 0.005).scatter(2, truth[..., None], 0.99).log()
@@ -213,6 +218,11 @@ def test_the_method_s_page_lists_every_method_and_every_source_of_targets():
     sources, listed = re.findall(r"^\| `--(?:targets|method)` \|.*\n\|.*\n((?:\|.*\n)+)", page, flags=re.M)
     assert sorted(re.findall(r"^\| `(\w+)`", sources, flags=re.M)) == targets.names()
     assert sorted(re.findall(r"^\| `(\w+)`", listed, flags=re.M)) == methods.names()
+
+
+def test_the_page_of_commands_lists_them_all():
+    shown = re.findall(r"`softpnet ([a-z]+)", (ROOT / "docs/commands.md").read_text())
+    assert set(COMMANDS) <= set(shown)
 
 
 def headings(page):

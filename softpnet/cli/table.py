@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import tyro
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from softpnet.experiments.rows import Row
 
 Form = Literal["terminal", "markdown", "latex"]
-Part = Literal["overview", "results", "paper", "primitives", "groups", "sets", "pairs", "commands", "seeds", "left"]
+Part = Literal[
+    "claims", "overview", "results", "paper", "primitives", "groups", "sets", "pairs", "commands", "seeds", "left"
+]
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class ResultTable:
     form: Form = "terminal"
     """How it is written."""
     only: Annotated[tuple[tuple[Part, ...], ...], tyro.conf.UseAppendAction] = ()
-    """Some of the tables; all unless given."""
+    """Some of the tables; all but claims unless given."""
     into: Path | None = None
     """A Markdown page to put the tables into, between its two marks."""
     picture: Path | None = None
@@ -91,8 +93,9 @@ def show(
     summaries = summarise(rows, seeds, records)
     if not summaries:
         raise InputError(f"{records} has no record of these rows; `softpnet reproduce` makes them")
-    made = {name: make(summaries) for name, make in table.TABLES.items() if name in only or not only}
-    if "left" in only or not only:
+    wanted = only or tuple(part for part in get_args(Part) if part != "claims")
+    made = {name: make(summaries) for name, make in table.TABLES.items() if name in wanted}
+    if "left" in wanted:
         made["left"] = table.left_table(summaries, rows, len(seeds))
     shown = [table.without_empty_columns(text) for text in made.values() if text.rows]
     if not shown:

@@ -101,7 +101,6 @@ SUDOKU = _paper(
 )
 KAND = _paper(
     Row("kand-kbest", "Kand-Logic, Soft-PNet, k-best", "kand_logic", settings=KBEST),
-    Row("kand-exact", "Kand-Logic, Soft-PNet, exact", "kand_logic", settings={"targets": "exact"}),
     Row("kand-cache", "Kand-Logic, Soft-PNet, 200,000-row cache", "kand_logic", paper=OURS),
     Row("kand-softg", "Kand-Logic, SoftG", "kand_logic", "softg"),
     Row("kand-softg-k", "Kand-Logic, SoftG-K", "kand_logic", "softg_k"),
@@ -196,11 +195,8 @@ LEAGUE = (
 ROWS = BEST + EVENODD + SUDOKU + KAND + ABLATIONS
 SHORT = set(
     """
-    evenodd evenodd-softg evenodd-pnet-sl evenodd-abduction evenodd-abduction-anchored
-    evenodd-supervised-prototypes evenodd-supervised
-    sudoku sudoku-auto sudoku-softg-k sudoku-pnet-sl sudoku-abduction sudoku-abduction-anchored
-    sudoku-supervised-prototypes sudoku-supervised
-    kand-kbest kand-cache kand-pnet-sl kand-abduction kand-abduction-anchored kand-supervised
+    evenodd-best evenodd evenodd-abduction evenodd-supervised
+    sudoku-best sudoku-abduction sudoku-supervised kand-best
     """.split()
 )
 TABLES = {

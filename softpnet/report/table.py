@@ -10,12 +10,14 @@ from typing import NamedTuple
 from softpnet import tasks
 from softpnet.experiments.paper import stated
 from softpnet.experiments.rows import CEILING, OURS, Row, comparable
+from softpnet.report.claims import claims, told
 from softpnet.report.summary import Comparison, Summary, compare, differences, other_test_sets
 
 CONCEPT, LABEL = "concept_accuracy", "label_accuracy"
 METRICS = {CONCEPT: "concept", "concept_f1": "concept F1", LABEL: "label", "label_f1": "label F1"}
 PRIMITIVES = {"primitive_accuracy": "primitive", "primitive_f1": "primitive F1"}
 CALIBRATION = {"concept_ece": "concept ECE", "label_ece": "label ECE"}
+WORDS = METRICS | PRIMITIVES | CALIBRATION
 """Metrics that are shown, and their words. Calibration errors are no one's where all records are older than they."""
 
 BELOW = "below the ceiling: concept, label"
@@ -164,7 +166,20 @@ def comparison_table(summaries: Sequence[Summary]) -> Text:
     return Text("Difference on the same seeds, in points (95 % interval)", head, lines)
 
 
+def claim_table(summaries: Sequence[Summary]) -> Text:
+    """A line per claim that the records are there for."""
+    lines = []
+    for claim in claims():
+        if (found := told(claim, summaries)) is not None:
+            summary, difference = found
+            rows = f"`{claim.row}`" + (f", `{claim.over}`" if claim.over else "")
+            lines.append([claim.says, WORDS[claim.metric], _cell(summary, claim.metric), _difference(difference), rows])
+    head = ["claim", "of", "percent: mean ± deviation (lowest seed)", "difference, points (95 % interval)", "rows"]
+    return Text("Claims", head, lines)
+
+
 TABLES = {
+    "claims": claim_table,
     "overview": overview_table,
     "results": result_table,
     "paper": paper_table,

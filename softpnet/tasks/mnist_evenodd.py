@@ -29,7 +29,7 @@ PAPER = dict(
     target="best",
     rule_weight=5.0,
     warmup_steps=100,
-    halve_every=3,  # with the weight decay, chosen on validation data: docs/results.md
+    halve_every=3,  # with the weight decay, chosen on validation data: docs/choices.md
     weight_decay=1e-4,
 )
 

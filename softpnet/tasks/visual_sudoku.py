@@ -39,7 +39,7 @@ PAPER = dict(
     target="soft",
     rule_weight=10.0,
     # One anchor per digit can favour two digits in each other's place; these keep that from locking in at the start,
-    # see docs/results.md.
+    # see docs/choices.md.
     views_delay=5,
     rule_ramp=5,
     warmup_steps=200,
