@@ -225,6 +225,22 @@ def test_the_page_of_commands_lists_them_all():
     assert set(COMMANDS) <= set(shown)
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "api.md"], ids=lambda page: page.name)
+def test_a_page_is_read_once(page):
+    """No line of the source over 100 characters, no paragraph over 90 words; tables, code and links aside."""
+    text = re.sub(r"<!-- begin.*?<!-- end|^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    lines = [line for line in text.splitlines() if not line.startswith(("|", "    ", "!["))]
+    assert [line for line in lines if len(line) > 100] == []
+    paragraphs = re.split(r"\n\s*\n|\n(?=\s*[-*] |\s*\d+\. |#|\|)", "\n".join(lines))
+    assert [paragraph for paragraph in paragraphs if len(paragraph.split()) > 90] == []
+
+
+def test_the_readme_has_at_most_900_words_and_a_table_of_eight_rows():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.split()) <= 900
+    assert len(re.findall(r"^\| (?!run|---)", text, flags=re.M)) <= 8
+
+
 def headings(page):
     """As a link names them."""
     found = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.M)
