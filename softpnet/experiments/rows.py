@@ -177,6 +177,18 @@ def _league(title: str, ours: Row, *more: str) -> tuple[Row, ...]:
     )
 
 
+def _wrong(share: str, told: bool = True) -> Row:
+    """EvenOdd with a share of wrong sums, known or not."""
+    title = f"EvenOdd, best, {float(share):.0%} wrong sums".replace("%", " %")
+    row = Row(
+        f"evenodd-wrong-{float(share) * 100:.0f}", title, "mnist_evenodd", options={"wrong": share}, folder="noise"
+    )
+    if told:
+        return replace(row, settings={"label_noise": float(share)})
+    return replace(row, name=f"{row.name}-untold", title=f"{title}, not told")
+
+
+NOISE = (_wrong("0.05"), _wrong("0.2"), _wrong("0.05", told=False), _wrong("0.2", told=False))
 WINDOW = {"crop": "window", "train": "1000"}
 LEAGUE = (
     *_league("Window crops", _harder("window", "Window crops", "kand_logic", WINDOW, epochs=8)),
@@ -203,6 +215,7 @@ TABLES = {
     "table1": EVENODD + SUDOKU + KAND,
     "best": BEST,
     "league": LEAGUE,
+    "noise": NOISE,
     "table2": (SUDOKU[0], SUDOKU[-1], *ABLATIONS),
     "short": tuple(row for row in ROWS if row.name in SHORT),
     "examples": EXAMPLES,

@@ -3,7 +3,7 @@
 import pytest
 
 from softpnet.errors import InputError
-from softpnet.experiments.rows import EXAMPLES, LEAGUE, ROWS, Row
+from softpnet.experiments.rows import EXAMPLES, LEAGUE, NOISE, ROWS, Row
 from softpnet.report.claims import Claim, claims, told
 from softpnet.report.summary import Summary
 
@@ -35,5 +35,5 @@ def test_a_claim_waits_for_the_records_of_both_rows():
 
 
 def test_every_claim_names_rows_that_can_be_run():
-    known = {row.name for row in (*ROWS, *LEAGUE, *EXAMPLES)}
+    known = {row.name for row in (*ROWS, *LEAGUE, *NOISE, *EXAMPLES)}
     assert {name for claim in claims() for name in (claim.row, claim.over) if name} <= known
