@@ -21,6 +21,7 @@ from softpnet.methods.base import Batch, Clock
 from softpnet.rules.compile import compilation
 from softpnet.targets.cache import WorkingSets
 from softpnet.targets.source import Query
+from softpnet.task.lazy import as_inputs
 from softpnet.task.settings import Settings
 from softpnet.training.streams import Streams
 
@@ -41,6 +42,18 @@ def test_the_readme_task_takes_at_most_20_lines_and_reads_digits(capsys):
     printed = capsys.readouterr().out
     accuracy = float(re.search(r"'concept_accuracy': ([0-9.]+)", printed).group(1))
     assert accuracy > 0.95
+
+
+def test_the_readme_task_with_a_dataset_takes_three_more_lines():
+    (block,) = python_blocks("README.md")
+    (shown,) = [each for each in python_blocks("docs/your-own-task.md") if "class Pairs" in each]
+    added = [line for line in shown[shown.index("class Pairs") :].splitlines() if line.strip()]
+    assert len(added) <= 3 and "fit(pairs, sums, anchors)" in block
+    namespace: dict[str, Any] = {}
+    exec(block[: block.index("model = ")] + "\n".join(added), namespace)
+    inputs = as_inputs(namespace["Pairs"](), namespace["task"].space)
+    assert inputs.shape == namespace["pairs"].shape
+    assert torch.equal(inputs[[0, 7, 1999]], namespace["pairs"][[0, 7, 1999]])
 
 
 @pytest.mark.parametrize("page", ["docs/your-own-task.md"])
