@@ -51,8 +51,17 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "training.streams.Streams": [],
     },
     "Training and reading": {
-        "Learner": ["fit", "predict", "score", "embed", "prototypes", "encoder", "save", "load", "config"],
+        "Learner": [
+            *("fit", "predict", "score", "embed", "prototypes", "encoder", "reanchor"),
+            *("save", "load", "export", "config"),
+        ],
         "Prediction": [],
+    },
+    "Shipping": {
+        "runtime.load": [],
+        "runtime.Model": ["predict", "feasible", "names"],
+        "runtime.Prediction": [],
+        "runtime.Feasible": [],
     },
     "Settings": {"Settings": ["override"], "task.settings.Hardware": []},
     "Keeping a cache": {"rules.make_cache.make_cache": [], "rules.rows.Cache": ["save"]},

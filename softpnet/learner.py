@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from softpnet import methods, tasks
 from softpnet.catalogue import name_of
 from softpnet.errors import InputError
+from softpnet.export.write import TOLERANCE, Exported, export
 from softpnet.methods.base import Method
 from softpnet.networks.calibration import Calibration
 from softpnet.networks.make_encoders import Encoder, fitting, make_encoders, names_of
@@ -30,6 +31,7 @@ from softpnet.trained import Trained
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.calibrate import calibrated
 from softpnet.training.config import Config, read_config
+from softpnet.training.environment import versions
 from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.history import read_epochs
 from softpnet.training.identity import check_same_rule, described
@@ -191,6 +193,19 @@ class Learner(Trained):
                 raise InputError(f"{folder} already holds a run; name another folder")
             written.write(CONFIG, self.config().to_bytes())
             self._write_weights(written)
+
+    def export(
+        self, path: str | Path, *, tolerance: float = TOLERANCE, metrics: Mapping[str, float] | None = None
+    ) -> Exported:
+        """Write one file that runs without this library's training: .onnx, or .pt2 for torch.export.
+
+        It holds network, prototypes, calibration, names and the rule's diagram, for `softpnet.runtime`. A model card
+        with the metrics is beside it. Raises where a probability differs by more than the tolerance.
+        """
+        told = {name: str(getattr(self, name)) for name in ("method", "preset", "seed")}
+        told |= {name: f"{value:.4f}" for name, value in (metrics or {}).items()}
+        told |= {f"version of {name}": found for name, found in versions().items() if name in ("softpnet", "torch")}
+        return export(self, Path(path), tolerance, told)
 
     @classmethod
     def load(

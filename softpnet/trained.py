@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +11,13 @@ from softpnet.errors import InputError
 from softpnet.metrics import all_metrics
 from softpnet.networks.calibration import Calibration, decided
 from softpnet.networks.finite import check_read
-from softpnet.networks.reader import Prediction, Reader, in_parts, read
+from softpnet.networks.reader import Prediction, Reader, in_parts, module_key, read
+from softpnet.networks.reanchor import find_primitive, reanchored
 from softpnet.rules.confidence import label_probabilities
 from softpnet.rules.labels import unknown_in
+from softpnet.task.anchors import AnchorSet
 from softpnet.task.inputs import check_concepts, check_inputs, check_labels
+from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 
 
@@ -25,6 +28,8 @@ class Trained:
     module: Reader | None = None
     calibration: Calibration | None = None
     input_shape: torch.Size | None = None
+    anchors: list[AnchorSet]
+    settings: Settings
 
     @torch.inference_mode()
     def predict(self, inputs: Any, reject: float | None = None) -> Prediction:
@@ -61,6 +66,26 @@ class Trained:
     def prototypes(self) -> list[Tensor]:
         """The prototypes of each group, `[P, D]`; none where the method has no prototypes."""
         return [p.detach() for p in self._fitted().settled()]
+
+    def reanchor(self, value: Any, inputs: Tensor, *, add: bool = False, group: str | None = None) -> Self:
+        """Show a value by other inputs `[A, *shape]`, or one `[*shape]`, without training; itself.
+
+        The value's prototype becomes the mean embedding of these inputs and of augmented copies of them. All other
+        prototypes, the encoder and the calibration stay.
+
+        Args:
+            value: its name or number, or the attribute values of a primitive as a tuple.
+            add: keep the anchors that it has; the prototype, learned or not, then counts as the mean of those.
+            group: the value's group, where several have such a value.
+        """
+        module = self._fitted()
+        at = find_primitive(self.task.space, value, group)
+        chosen = self.task, module, self.anchors, at, inputs, self.settings.copies, add
+        centres, self.anchors[at[0]] = reanchored(*chosen)
+        own = module.get_parameter(f"prototypes.{module_key(self.task.space.groups[at[0]].name)}")
+        with torch.no_grad():
+            own.copy_(centres)
+        return self
 
     def encoder(self, name: str | None = None) -> nn.Module:
         """A copy of the trained encoder of this name, which may be left out where there is only one."""

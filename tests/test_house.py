@@ -20,12 +20,13 @@ report
 experiments
 checks
 learner
+export
 trained
 training tasks
 methods data
 targets networks
 rules metrics
-task
+task runtime
 storage catalogue
 errors terminal
 """

@@ -17,6 +17,7 @@ from softpnet.cli.catalogue import Methods, Tasks
 from softpnet.cli.check import Check
 from softpnet.cli.compare import Compare
 from softpnet.cli.evaluate import Evaluate
+from softpnet.cli.export import Export
 from softpnet.cli.predict import Predict
 from softpnet.cli.reproduce import Reproduce
 from softpnet.cli.rule import Rule
@@ -34,6 +35,7 @@ COMMANDS = {
     "compare": Compare,
     "evaluate": Evaluate,
     "predict": Predict,
+    "export": Export,
     "reproduce": Reproduce,
     "table": ResultTable,
     "tasks": Tasks,

@@ -116,7 +116,7 @@ def _vectors(encoder: nn.Module, given: Sequence[Tensor | Embedded]) -> list[Ten
     parts = [each.flatten(0, 1) for each in given if isinstance(each, Tensor)]
     if not parts:
         return [each.vectors for each in given if isinstance(each, Embedded)]
-    made = iter(encoder(torch.cat(parts) if parts[1:] else parts[0]).split([len(part) for part in parts]))
+    made = iter(encoder(torch.cat(parts) if parts[1:] else parts[0]).split([part.shape[0] for part in parts]))
     return [next(made).unflatten(0, each.shape[:2]) if isinstance(each, Tensor) else each.vectors for each in given]
 
 

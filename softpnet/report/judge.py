@@ -74,6 +74,7 @@ class Judged(msgspec.Struct):
     model_sha256: str
     data_sha256: str
     seconds_per_epoch: float | None
+    tests: dict[str, dict[str, float | None]] = {}  # metrics of every test set
 
 
 def read_judged(folder: RunFolder) -> Judged | None:
@@ -85,6 +86,16 @@ def read_judged(folder: RunFolder) -> Judged | None:
         return msgspec.convert(from_json(folder.read(METRICS), path), Judged)
     except msgspec.ValidationError as error:
         raise InputError(f"{path} is damaged: {error}; remove it, and resume the run to make it again") from error
+
+
+def read_metrics(run: Path) -> dict[str, float]:
+    """The main metrics of the model in a run folder, as "test: concept_accuracy"; none where it was never judged."""
+    folder = RunFolder(run)
+    judged = read_judged(folder)
+    if judged is None or judged.model_sha256 != digest(folder.read(MODEL)):
+        return {}
+    each = ((f"{test}: {name}", value) for test, found in judged.tests.items() for name, value in found.items())
+    return {name: value for name, value in each if value is not None and "/" not in name}
 
 
 def is_other_data(model: Learner, data: Data, run: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from softpnet.rules.diagram import Diagram
 from softpnet.storage import from_json, to_json
 from softpnet.task.settings import Giver, Hardware, Preset, Settings
 from softpnet.task.task import Task
+from softpnet.training.environment import versions
 from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.typed import typed
 
@@ -121,8 +123,24 @@ def parse_config(data: bytes, path: Path) -> Config:
         if odd:
             raise InputError(f"its entry 'given_by' has too few or too many names, {', '.join(sorted(odd))}")
     except InputError as error:
+        if is_newer(found):
+            raise InputError(
+                f"{path} was written by softpnet {_version(found)}, which is newer than this one: {error}; upgrade "
+                "softpnet"
+            ) from error
         raise InputError(
             f"{path} is damaged, or was written by another version of softpnet: {error}; "
             "restore it from a copy, or train again"
         ) from error
     return config
+
+
+def is_newer(found: Any) -> bool:
+    """Whether a newer version of softpnet than this one wrote a configuration."""
+    then, now = (re.findall(r"\d+", str(each)) for each in (_version(found), versions()["softpnet"]))
+    return bool(then and now) and [int(number) for number in then] > [int(number) for number in now]
+
+
+def _version(found: Any) -> Any:
+    known = found.get("versions") if isinstance(found, dict) else None
+    return known.get("softpnet") if isinstance(known, dict) else None

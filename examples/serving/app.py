@@ -1,0 +1,21 @@
+"""An exported model behind FastAPI: MODEL=model.onnx uvicorn app:app"""
+
+import os
+from typing import Annotated
+
+from fastapi import Body, FastAPI, HTTPException
+
+from softpnet import runtime
+
+model = runtime.load(os.environ["MODEL"])
+app = FastAPI(title=model.task)
+
+
+@app.post("/read")
+def read(inputs: Annotated[list, Body()]):  # examples [N, n, *shape]
+    try:
+        found = model.predict(inputs)
+    except runtime.InputError as error:
+        raise HTTPException(422, str(error)) from error
+    labels = None if found.labels is None else found.labels.tolist()
+    return {"concepts": model.names(found.concepts), "labels": labels}

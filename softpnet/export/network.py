@@ -1,0 +1,94 @@
+"""The network that is shipped: from inputs to concepts and calibrated log-probabilities, traced by torch."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import logging
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from softpnet.errors import InputError
+from softpnet.networks.calibration import Calibration
+from softpnet.networks.reader import Reader
+from softpnet.rules.function import some_rows
+from softpnet.task.concepts import ConceptSpace
+from softpnet.task.task import Rule, Task
+
+TRIED = 10_000
+"""Random assignments on which a traced rule is compared with the task's."""
+
+
+class Shipped(nn.Module):
+    """A reader with its calibration folded in and, where it is to give labels itself, the rule."""
+
+    temperatures: Tensor
+
+    def __init__(self, reader: Reader, calibration: Calibration | None, rule: Rule | None) -> None:
+        super().__init__()
+        self.reader, self.rule = copy.deepcopy(reader).eval().requires_grad_(False), rule
+        groups = reader.space.groups
+        temperatures = torch.ones(len(groups)) if calibration is None else calibration.temperatures
+        each = temperatures.repeat_interleave(torch.tensor([group.size for group in groups]))
+        self.register_buffer("temperatures", each[:, None])  # [k, 1]
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
+        """Inputs `[B, n, *shape]` -> concepts `[B, k]`, log-probabilities `[B, k, h]` and, with a rule, labels."""
+        log_p = self.reader.log_p(inputs)
+        concepts = log_p.argmax(-1)
+        made = concepts, torch.log_softmax(log_p / self.temperatures, dim=-1)
+        return made if self.rule is None else (*made, self.rule(concepts))
+
+
+class _Ruled(nn.Module):
+    def __init__(self, rule: Rule) -> None:
+        super().__init__()
+        self.rule = rule
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.rule(rows)
+
+
+def traced(task: Task, shipped: Shipped, example: Tensor) -> Any:
+    """The network as a program of torch.export for any number of inputs like `[B, n, *shape]`."""
+    try:
+        return _program(shipped, example)
+    except Exception as error:  # whatever torch or a user's encoder raises
+        said = " ".join(str(error).split())[:300]
+        raise InputError(
+            f"the encoder of task {task.name!r} cannot be traced ({type(error).__name__}: {said}); write its forward "
+            "with operations on whole tensors, without if or loops that look at values or at the number of inputs"
+        ) from error
+
+
+def traceable(rule: Rule, space: ConceptSpace) -> bool:
+    """Whether torch can trace a rule, and the traced one gives the same labels."""
+    rows = some_rows(space, TRIED)
+    try:
+        program = _program(_Ruled(rule), rows[:3])
+        return torch.equal(program.module()(rows), rule(rows))
+    except Exception:  # a rule that branches on values, or asks a solver
+        return False
+
+
+def _program(module: nn.Module, example: Tensor) -> Any:
+    with torch.no_grad(), quiet():
+        return torch.export.export(module, (example,), dynamic_shapes=({0: torch.export.Dim("batch")},))
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """What tracing warns of is torch's own; whether the result is right is measured afterwards."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)

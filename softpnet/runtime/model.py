@@ -1,0 +1,179 @@
+"""Model: an exported file, ready to be asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from softpnet.errors import InputError
+from softpnet.runtime.engines import engine
+from softpnet.runtime.notes import Notes
+from softpnet.storage import read_plain
+
+AT_ONCE = 512
+"""About so many inputs go through the network in one pass."""
+
+
+class Prediction(NamedTuple):
+    """What was read in every example."""
+
+    concepts: np.ndarray  # [N, k]; -1 where it abstains
+    labels: np.ndarray | None  # [N] or [N, m]; -1 where it abstains or does not know; None where there is no rule
+    probabilities: np.ndarray  # [N, k, h], calibrated
+
+
+class Feasible(NamedTuple):
+    """The best reading of every example whose label is known."""
+
+    concepts: np.ndarray  # [N, k], the most probable assignment that has the label
+    probabilities: np.ndarray  # [N], its share among all assignments that have the label
+    label_probabilities: np.ndarray  # [N], P(y|x)
+
+
+def load(path: str | os.PathLike[str], threads: int | None = None) -> Model:
+    """Open what `softpnet export` wrote: a .onnx file, or a .pt2 file where torch is installed."""
+    file = Path(path)
+    try:
+        return Model(read_plain(file), file, threads)
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {file}; make one with softpnet export RUN") from error
+
+
+class Model:
+    """An exported model.
+
+    Attributes:
+        task: the task's name.
+        slots, input_shape, input_type: an example is an array `[n, *shape]` of that type.
+        value_names: of each concept.
+        limits: what it cannot answer, a sentence each.
+    """
+
+    def __init__(self, data: bytes, path: Path, threads: int | None = None) -> None:
+        self._run, text = engine(data, path, threads)
+        self._notes = notes = Notes.from_text(text, path)
+        self.task, self.slots, self.input_shape = notes.task, notes.slots, notes.input_shape
+        self.input_type, self.value_names = np.dtype(notes.input_type), notes.value_names
+
+    @property
+    def limits(self) -> list[str]:
+        found = []
+        if self._notes.rule is None:
+            found.append(
+                f"the best reading for a known label cannot be found: the rule of task {self.task!r} has no diagram "
+                f"({self._notes.rule_said})"
+            )
+        if self._notes.rule is None and not self._notes.traced_rule:
+            found.append(
+                f"the label cannot be told: the rule of task {self.task!r} has no diagram and could not be traced; "
+                "apply the rule to the concepts yourself"
+            )
+        return found
+
+    def predict(self, inputs: Any, reject: float | None = None) -> Prediction:
+        """Concepts, labels and calibrated probabilities of inputs `[N, n, *shape]`.
+
+        With `reject`, such as 0.05, concepts that are not sure enough are -1, so that the expected error of the others
+        is at most that; so is the label, or every entry of a label vector, where a concept is.
+        """
+        made = self._read(inputs)
+        concepts, probabilities = made["concepts"], np.exp(made["log_probabilities"])
+        labels = made.get("labels") if self._notes.rule is None else self._notes.rule.label_of(concepts)
+        if reject is None:
+            return Prediction(concepts, labels, probabilities)
+        told = probabilities.max(-1) >= self._threshold(reject)  # [N, k]
+        if labels is not None:
+            whole = told.all(1).reshape(-1, *[1] * (labels.ndim - 1))
+            labels = np.where(whole, labels, -1)
+        return Prediction(np.where(told, concepts, -1), labels, probabilities)
+
+    def feasible(self, inputs: Any, labels: Any) -> Feasible:
+        """The most probable reading of inputs `[N, n, *shape]` that has the labels `[N]` or `[N, m]`.
+
+        An entry of a label vector that is not known may be -1, unless -1 is one of its values.
+        """
+        rule = self._notes.rule
+        if rule is None:
+            raise InputError(self.limits[0])
+        log_p = self._read(inputs)["log_probabilities"]
+        asked = np.asarray(labels)
+        if asked.dtype.kind not in "iu" or asked.shape != (len(log_p), *rule.labels.shape[1:]):
+            raise InputError(
+                f"labels are {asked.dtype} {list(asked.shape)}, expected whole numbers "
+                f"{[len(log_p), *rule.labels.shape[1:]]}, one label per example"
+            )
+        rows, most, total = rule.best(log_p, asked.astype(np.int64))
+        lost = np.isneginf(total)
+        if lost.any():
+            first = int(lost.argmax())
+            raise InputError(
+                f"no known assignment has label {asked[first].tolist()} of example {first}; correct the label: the "
+                f"rule of task {self.task!r} has {len(rule.labels):,} labels, {rule.labels[0].tolist()} to "
+                f"{rule.labels[-1].tolist()}"
+            )
+        return Feasible(rows, np.exp(most - total), np.minimum(np.exp(total), 1.0))
+
+    def names(self, concepts: np.ndarray) -> list[list[str | None]]:
+        """The values' names of concepts `[N, k]`; None where it abstains."""
+        return [[self._name(i, value) for i, value in enumerate(row)] for row in concepts.tolist()]
+
+    def _name(self, concept: int, value: int) -> str | None:
+        return self.value_names[concept][value] if value >= 0 else None
+
+    def _read(self, inputs: Any) -> dict[str, np.ndarray]:
+        """What the network gives for inputs `[N, n, *shape]`, part by part."""
+        given = self._checked(inputs)
+        size = max(1, AT_ONCE // self.slots)
+        parts = [self._run(given[begin : begin + size]) for begin in range(0, len(given), size)]
+        made = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        lost = ~np.isfinite(made["log_probabilities"].max(-1)).all(1)  # [N]
+        if lost.any():
+            raise InputError(
+                f"{int(lost.sum())} of {len(given)} examples cannot be read, number {int(lost.argmax())} first: the "
+                "network makes of its numbers what is not finite; scale them as in training, where 0 to 1 is usual"
+            )
+        return made
+
+    def _checked(self, inputs: Any) -> np.ndarray:
+        """Inputs as the network takes them: bytes as 0 to 1, as in training."""
+        expected = f"{self.input_type} [N, {', '.join(map(str, (self.slots, *self.input_shape)))}]"
+        try:
+            given = np.asarray(inputs)
+        except ValueError as error:
+            raise InputError(f"inputs are no array ({error}); expected {expected}") from error
+        kinds = "biuf" if self.input_type.kind == "f" else "iu"
+        whole = given.ndim > 0 and len(given) > 0 and given.shape[1:] == (self.slots, *self.input_shape)
+        if given.dtype.kind not in kinds or not whole:
+            raise InputError(
+                f"inputs are {given.dtype} {list(given.shape)}, expected {expected}; resize or convert them"
+            )
+        if given.dtype == np.uint8 and self.input_type.kind == "f":
+            given = given.astype(np.float32) / 255
+        if given.dtype.kind == "f" and not np.isfinite(given).all():
+            raise InputError("inputs hold NaN or infinite numbers; clean or drop them")
+        return np.ascontiguousarray(given, dtype=self.input_type)
+
+    def _threshold(self, reject: Any) -> float:
+        """The lowest confidence at which what is at least so sure has, together, the expected error `reject`."""
+        if not isinstance(reject, (int, float)) or isinstance(reject, bool) or not 0 <= reject <= 1:
+            raise InputError(f"reject is {reject!r:.100}, expected a share from 0 to 1, such as 0.05")
+        if self._notes.confidences is None:
+            raise InputError(
+                f"reject is {reject!r}, but this model has no calibration; train it again, or leave it out"
+            )
+        return threshold(self._notes.confidences, reject)
+
+
+def threshold(confidences: Sequence[float], reject: float) -> float:
+    """As `Calibration.threshold` finds it from confidences `[Q]`, highest first."""
+    sure = np.asarray(confidences, np.float32)
+    errors = (1 - sure.astype(np.float64)).cumsum() / np.arange(1, len(sure) + 1)  # [Q], rising
+    if errors[-1] <= reject:
+        return 0.0
+    last_of_equals = np.diff(sure) < 0  # what is equally sure is told together
+    fine = sure[:-1][last_of_equals & (errors[:-1] <= reject)]
+    return float(fine[-1]) if len(fine) else float("inf")

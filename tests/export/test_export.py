@@ -1,0 +1,357 @@
+"""An exported model answers as the trained one does, without torch, and says what it cannot."""
+
+import copy
+import dataclasses
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from softpnet import Anchors, ConceptSpace, Group, InputError, Learner, Machine, Task, runtime
+from softpnet.export import formats, write
+from softpnet.export import rule as shipped
+from softpnet.networks.calibration import Calibration
+from softpnet.runtime import engines
+
+ROOT = Path(__file__).parents[2]
+SPACE = ConceptSpace(
+    Group([0, 1], 3, "digit", value_names=[["stop", "yield", "go"]]), Group([2], (2, 2), "look", encoder="digit")
+)
+SHORT = dict(epochs=1, warmup_steps=2, batch_size=20, threads=1)
+
+
+def rule(c):
+    return torch.stack([c[..., 0] + c[..., 1], c[..., 2] * c[..., 3]], -1)
+
+
+def encoder(channels=None):
+    return nn.Sequential(nn.Flatten(), nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 5))
+
+
+def examples(count):
+    """Inputs [N, 3, 4] and concepts [N, 4]."""
+    generator = torch.Generator().manual_seed(0)
+    concepts = (torch.rand(count, 4, generator=generator) * torch.tensor(SPACE.sizes)).long()
+    primitives = torch.cat([concepts[:, :2], concepts[:, 2:3] * 2 + concepts[:, 3:]], 1)
+    return torch.eye(4)[primitives] + 0.3 * torch.randn(count, 3, 4, generator=generator), concepts
+
+
+ANCHORS = {"digit": Anchors(torch.eye(4)[:3], torch.arange(3)), "look": Anchors(torch.eye(4), torch.arange(4))}
+
+
+def trained(task, **settings):
+    inputs, concepts = examples(60)
+    torch.manual_seed(0)
+    model = Learner(task, **SHORT | settings).fit(inputs, task.rule(concepts), ANCHORS)
+    # temperatures far from 1: an export that forgets them is found out
+    model.calibration = Calibration(torch.tensor([0.5, 3.0]), torch.linspace(0.99, 0.2, 50))
+    return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return trained(Task(SPACE, rule, name="small", encoder=encoder))
+
+
+@pytest.fixture(scope="module", params=[".onnx", ".pt2"])
+def made(request, model, tmp_path_factory):
+    """An export, once in each format."""
+    path = tmp_path_factory.mktemp("export") / f"small{request.param}"
+    return model.export(path, metrics={"test: concept_accuracy": 0.875})
+
+
+@pytest.fixture(scope="module")
+def opened(made):
+    return runtime.load(made.path, threads=1)
+
+
+def test_a_model_with_heads_in_place_of_prototypes_is_exported_too(tmp_path):
+    other = trained(Task(SPACE, rule, name="small", encoder=encoder), method="abduction_anchored")
+    inputs, _ = examples(7)
+    opened = runtime.load(other.export(tmp_path / "heads.onnx").path, threads=1)
+    found, own = opened.predict(inputs.numpy()), other.predict(inputs)
+    np.testing.assert_allclose(found.probabilities, own.probabilities.numpy(), atol=1e-5)
+    assert (found.concepts == own.concepts.numpy()).all() and (found.labels == own.labels.numpy()).all()
+
+
+@pytest.fixture
+def quickly():
+    """torch's format needs no other library to be imported."""
+    return lambda model, path: model.export(path / "model.pt2")
+
+
+@pytest.mark.parametrize("count", [1, 3, 400])
+def test_an_export_reads_any_number_of_examples_as_the_trained_model_does(model, opened, count):
+    inputs, _ = examples(count)
+    own, found = model.predict(inputs), opened.predict(inputs.numpy())
+    np.testing.assert_allclose(found.probabilities, own.probabilities, atol=1e-5, rtol=0)
+    assert (found.concepts == own.concepts.numpy()).all() and (found.labels == own.labels.numpy()).all()
+    assert opened.names(found.concepts)[0] == [
+        names[v] for names, v in zip(SPACE.value_names(), own.concepts[0], strict=True)
+    ]
+
+
+def test_what_is_written_is_one_file_and_a_card_that_says_what_it_is(made):
+    assert sorted(made.path.parent.iterdir()) == sorted([made.path, made.card])
+    assert made.difference <= write.TOLERANCE and made.limits == []
+    card = made.card.read_text()
+    for words in (
+        "stop, yield, go",
+        made.path.name,
+        "float32 [N, 3, 4]",
+        "0.8750",
+        f"{made.difference:.1e}",
+        "exact, from a table of all 36 assignments",
+        "softpnet",
+        "sha256",
+    ):
+        assert words in card, words
+
+
+@pytest.mark.parametrize("reject", [0.0, 0.2, 0.5, 1.0])
+def test_it_abstains_where_the_trained_model_does(model, opened, reject):
+    inputs, _ = examples(40)
+    own, found = model.predict(inputs, reject), opened.predict(inputs.numpy(), reject)
+    assert (found.concepts == own.concepts.numpy()).all() and (found.labels == own.labels.numpy()).all()
+
+
+def test_the_best_reading_for_a_known_label_is_that_of_all_assignments(model, opened):
+    inputs, concepts = examples(30)
+    labels, rows = rule(concepts.roll(1, 0)), SPACE.all()  # mostly not what would be read without them
+    p = model.predict(inputs).probabilities.double()
+    joint = torch.stack([p[:, i, rows[:, i]] for i in range(4)]).prod(0)  # [N, M]
+    fits = (rule(rows) == labels[:, None]).all(-1)
+    of_label = (joint * fits).sum(1)
+    found = opened.feasible(inputs.numpy(), labels.numpy())
+    assert (rule(torch.from_numpy(found.concepts)) == labels).all()
+    best = (joint * fits).amax(1)
+    np.testing.assert_allclose(found.probabilities, best / of_label, rtol=1e-3)
+    np.testing.assert_allclose(found.label_probabilities, of_label, rtol=1e-3)
+    assert (found.concepts != opened.predict(inputs.numpy()).concepts).any()
+
+
+BLOCKED = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked}:
+            raise ImportError(f"{{name}} is blocked")
+sys.meta_path.insert(0, Blocked())
+import numpy as np
+from softpnet import runtime
+model = runtime.load({path!r})
+inputs = np.load({inputs!r})
+found, known = model.predict(inputs, reject=0.9), model.feasible(inputs, [[2, 0]] * len(inputs))
+print(model.task, found.labels.shape, known.concepts[:, :2].sum(1).tolist())
+"""
+
+
+def test_the_runtime_needs_numpy_and_onnxruntime_alone(model, tmp_path):
+    path = model.export(tmp_path / "small.onnx").path
+    np.save(tmp_path / "inputs.npy", examples(5)[0].numpy())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {word.partition(">=")[0].lower().replace("-", "_") for word in project["dependencies"]} - {"numpy"}
+    names |= {"sklearn", "PIL", "onnx", "onnxscript"}
+    assert "torch" in names
+    code = BLOCKED.format(blocked=names, path=str(path), inputs=str(tmp_path / "inputs.npy"))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout == "small (5, 2) [2, 2, 2, 2, 2]\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        (np.zeros((2, 3, 5), np.float32), r"inputs are float32 \[2, 3, 5\], expected float32 \[N, 3, 4\]"),
+        (np.zeros((0, 3, 4), np.float32), r"inputs are float32 \[0, 3, 4\], expected"),
+        ([[["a"] * 4] * 3], r"inputs are <U1 \[1, 3, 4\], expected"),
+        ([[[1.0], [1.0, 2.0]]], "inputs are no array"),
+        (np.full((1, 3, 4), np.nan, np.float32), "inputs hold NaN"),
+        (np.full((1, 3, 4), 3e38, np.float32), "1 of 1 examples cannot be read"),
+    ],
+)
+def test_inputs_that_it_cannot_read_are_named(opened, given, said):
+    with pytest.raises(InputError, match=said):
+        opened.predict(given)
+
+
+def test_labels_and_shares_that_make_no_sense_are_named(opened):
+    inputs = examples(2)[0].numpy()
+    with pytest.raises(InputError, match=r"label \[9, 0\] of example 1; .*10 labels, \[0, 0\] to \[4, 1\]"):
+        opened.feasible(inputs, [[0, 0], [9, 0]])
+    with pytest.raises(InputError, match=r"labels are int64 \[2\], expected whole numbers \[2, 2\]"):
+        opened.feasible(inputs, [1, 2])
+    with pytest.raises(InputError, match="reject is 5, expected a share"):
+        opened.predict(inputs, reject=5)
+
+
+def test_files_that_are_no_exports_are_named(tmp_path, monkeypatch):
+    for name, said in (("a.onnx", "cannot be opened"), ("a.pt2", "cannot be opened"), ("a.txt", "ends in '.txt'")):
+        (tmp_path / name).write_bytes(b"something else")
+        with pytest.raises(InputError, match=said):
+            runtime.load(tmp_path / name)
+    with pytest.raises(InputError, match=r"there is no file .*softpnet export RUN"):
+        runtime.load(tmp_path / "none.onnx")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(InputError, match=r"onnxruntime is missing .*softpnet\[runtime\]"):
+        runtime.load(tmp_path / "a.onnx")
+
+
+def test_a_machine_that_sees_the_label_ships_its_table_or_else_the_traced_rule(model, tmp_path, monkeypatch, quickly):
+    machine = Machine(
+        (0, 0),
+        lambda s, concept, v, labels: torch.stack(
+            [s[:, 0] + v, s[:, 1]] if concept < 2 else [s[:, 0], s[:, 1] * 2 + v], 1
+        ),
+        accept=lambda s, labels: (s[:, 0] == labels[:, 0]) & ((s[:, 1] == 3) == (labels[:, 1] == 1)),
+        rule=rule,
+    )
+    seeing = copy.copy(model)
+    seeing.task = Task(SPACE, machine, name="seeing", encoder=encoder)
+    inputs = examples(9)[0]
+    assert quickly(seeing, tmp_path).limits == []
+    monkeypatch.setattr(shipped, "TABLE", 10)
+    (limit,) = quickly(seeing, tmp_path).limits
+    found = runtime.load(tmp_path / "model.pt2")
+    assert "sees the label, and 36 assignments" in limit
+    assert (found.predict(inputs.numpy()).labels == model.predict(inputs).labels.numpy()).all()
+    with pytest.raises(InputError, match="the best reading for a known label cannot be found"):
+        found.feasible(inputs.numpy(), np.zeros((9, 2), int))
+
+
+def test_a_rule_with_neither_diagram_nor_trace_leaves_the_concepts(model, tmp_path, uncompiled, quickly):
+    def asking(c):  # as a solver is
+        return torch.tensor([[a + b, d * e] for a, b, d, e in c.reshape(-1, 4).tolist()]).view(*c.shape[:-1], 2)
+
+    other = copy.copy(model)
+    other.task = uncompiled(dataclasses.replace(model.task, rule=asking))
+    written = quickly(other, tmp_path)
+    found = runtime.load(written.path)
+    assert len(written.limits) == 2 and "apply the rule to the concepts yourself" in written.limits[1]
+    assert found.predict(examples(2)[0].numpy()).labels is None and found.limits == written.limits
+    assert all(limit[1:] in written.card.read_text() for limit in written.limits)
+
+
+class Branching(nn.Module):
+    def forward(self, x):
+        return x.flatten(1) * 2 if x.sum() > 0 else x.flatten(1)
+
+
+def test_an_encoder_that_cannot_be_traced_is_named(tmp_path, quickly):
+    branching = trained(Task(SPACE, rule, name="branching", encoder=nn.Sequential(Branching(), nn.Linear(4, 5))))
+    with pytest.raises(InputError, match=r"the encoder of task 'branching' cannot be traced .* without if or loops"):
+        quickly(branching, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("difference", [0.25, float("nan")])
+def test_an_export_that_reads_otherwise_is_not_written(model, tmp_path, monkeypatch, quickly, difference):
+    monkeypatch.setattr(write, "largest_difference", lambda *given: difference)
+    with pytest.raises(InputError, match=r"differs by .* expected at most 1e-05; nothing was written"):
+        quickly(model, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_largest_difference_is_that_of_the_worst_probability(model, tmp_path, quickly):
+    opened = runtime.load(quickly(model, tmp_path).path)
+    inputs, other = examples(20)[0], copy.copy(model)
+    other.calibration = Calibration(torch.tensor([0.5, 2.0]), model.calibration.confidences)
+    expected = (other.predict(inputs).probabilities - model.predict(inputs).probabilities).abs().max()
+    assert write.largest_difference(other, opened, inputs) == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_what_export_lacks_or_is_told_wrongly_is_named(model, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"ends in .onnx or .pt2"):
+        model.export(tmp_path / "model.bin")
+    with pytest.raises(InputError, match="not trained yet"):
+        Learner(model.task).export(tmp_path / "model.onnx")
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(InputError, match=r"the package onnxscript is missing .*softpnet\[export\]"):
+        model.export(tmp_path / "model.onnx")
+
+
+def test_an_operation_that_onnx_lacks_leads_to_torch(tmp_path):
+    class Odd(nn.Module):
+        def forward(self, x):
+            return torch.special.i1(x.flatten(1))
+
+    odd = trained(Task(SPACE, rule, name="odd", encoder=nn.Sequential(Odd(), nn.Linear(4, 5))))
+    with pytest.raises(InputError, match=r"cannot be written as ONNX .* --to torch"):
+        odd.export(tmp_path / "model.onnx")
+    assert odd.export(tmp_path / "model.pt2").difference <= write.TOLERANCE
+
+
+def test_the_example_serves_an_export(model, tmp_path, monkeypatch, quickly):
+    monkeypatch.setenv("MODEL", str(quickly(model, tmp_path).path))
+    app = runpy.run_path(str(ROOT / "examples/serving/app.py"))["app"]
+    inputs = examples(2)[0]
+    with import_module("fastapi.testclient").TestClient(app) as client:
+        answer, refused = client.post("/read", json=inputs.tolist()), client.post("/read", json=[[1]])
+    own = model.predict(inputs)
+    names = [[SPACE.value_names()[i][v] for i, v in enumerate(row)] for row in own.concepts.tolist()]
+    assert answer.json() == {"concepts": names, "labels": own.labels.tolist()}
+    assert refused.status_code == 422 and "expected float32 [N, 3, 4]" in refused.json()["detail"]
+
+
+def test_the_page_runs(model, made, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(runtime, "load", lambda path, load=runtime.load: load(made.path))  # in either format
+    inputs, concepts = examples(4)
+    own = copy.deepcopy(model)
+    shown = {"photographs": inputs[:, 0], "one_more": inputs[0, 1]}
+    namespace = {"inputs": inputs.numpy(), "labels": rule(concepts).numpy(), "model": own, **shown}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs/shipping.md").read_text(), flags=re.DOTALL):
+        exec(block, namespace)
+    assert capsys.readouterr().out.startswith("['") and int((own.anchors[0].primitives == 0).sum()) == 5
+    assert not torch.equal(own.prototypes()[0][0], model.prototypes()[0][0])
+
+
+@pytest.fixture
+def run_folder(tmp_path, softpnet_here):
+    """A run of the command line, and its task's file."""
+    task = tmp_path / "my_task.py"
+    task.write_text((ROOT / "CONTRIBUTING.md").read_text().partition("```python\n")[2].partition("```")[0])
+    code, _, error = softpnet_here("train", task, "--epochs", 1, "--out", tmp_path / "run", "--no-pictures")
+    assert code == 0, error
+    return tmp_path / "run", task
+
+
+def test_the_command_writes_a_run_and_prints_the_difference(softpnet_here, run_folder):
+    run, task = run_folder
+    code, out, error = softpnet_here("export", run, "--to", "torch", "--task", task)
+    assert code == 0, error
+    assert f"{run}/model.pt2: " in out and "largest difference to the trained model" in out
+    assert "test: concept_accuracy" in (run / "model.md").read_text()
+    assert runtime.load(run / "model.pt2").task == "sum"
+    code, _, error = softpnet_here("export", run, "--to", "torch", "--out", "model.onnx", "--task", task)
+    assert code == 2 and "--to torch writes a file that ends in .pt2" in error
+
+
+def test_folders_that_cannot_be_exported_are_named(softpnet_here, run_folder, list_again, tmp_path):
+    run, task = run_folder
+    code, _, error = softpnet_here("export", tmp_path / "nothing")
+    assert code == 2 and "is not a run folder" in error
+    config = json.loads((run / "config.json").read_text())
+    newer = config | {"new_entry": 1, "versions": config["versions"] | {"softpnet": "99.1"}}
+    (run / "config.json").write_text(json.dumps(newer))
+    list_again(run)
+    code, _, error = softpnet_here("export", run, "--task", task)
+    assert code == 2 and "was written by softpnet 99.1, which is newer" in error and "upgrade softpnet" in error
+    (run / "config.json").write_text(json.dumps(config))
+    list_again(run)
+    os.remove(run / "model.safetensors")
+    code, _, error = softpnet_here("export", run, "--task", task)
+    assert code == 2 and "model.safetensors is missing" in error
+
+
+def test_every_format_has_its_engine():
+    assert set(engines.ENGINES) == set(formats.FORMATS) == set(formats.ENDINGS.values())
