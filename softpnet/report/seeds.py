@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from softpnet.report.canvas import COLOURS, MARGIN, WIDTH, page
 from softpnet.report.summary import Summary
 
@@ -17,7 +19,19 @@ MARKS: dict[str, dict[str, Any]] = {
     "label_accuracy": {"color": COLOURS[2], "marker": "s", "fillstyle": "none"},
 }
 """Concepts above, labels below the middle of a row."""
-LINE, NAMES, NUMBERS = 0.21, 2.9, 0.85  # inches: height of a row, width of its title and of its means
+LINE, NAMES, NUMBERS = 0.26, 2.5, 1.0  # inches: height of a row, width of its title and of its means
+TICKS = (0, 50, 80, 90, 95, 98, 99, 99.5, 99.9, 100)
+LEAST = 5e-4
+"""An error below this is drawn as none: the axis shows errors by their logarithm, and ends."""
+
+
+def _place(accuracy: Any) -> Any:
+    """Where an accuracy in percent stands: half of the error is always the same step to the right."""
+    return -numpy.log10(1 - numpy.asarray(accuracy) / 100 + LEAST)
+
+
+def _accuracy(place: Any) -> Any:
+    return 100 * (1 + LEAST - 10.0 ** -numpy.asarray(place))
 
 
 def seed_marks(path: Path, summaries: Sequence[Summary]) -> None:
@@ -37,7 +51,7 @@ def seed_marks(path: Path, summaries: Sequence[Summary]) -> None:
             y -= between
         if axes is not None:
             axes.tick_params(labelbottom=True)
-            axes.set_xlabel("accuracy on test, %, a mark per seed; right: means of concept and label")
+            axes.set_xlabel("accuracy on test, %, a mark per seed; halving the error is the same step everywhere")
             figure.legend(*axes.get_legend_handles_labels(), loc="upper center", ncols=len(MARKS), frameon=False)
 
 
@@ -47,11 +61,15 @@ def _panel(axes: Axes, rows: Sequence[Summary]) -> None:
         for (metric, style), shift in zip(MARKS.items(), (-0.17, 0.17), strict=True):
             found = summary.values.get(metric, [])
             named = metric.removesuffix("_accuracy") if at == 0 else None
-            axes.plot(found, [at + shift] * len(found), lw=0, ms=3.6, mew=0.7, alpha=0.8, label=named, **style)
-            means.append(f"{summary.mean(metric):.1f}" if found else "")
-        axes.text(101.5, at, "   ".join(f"{mean:>5}" for mean in means), va="center", family="monospace", fontsize=6)
+            axes.plot(found, [at + shift] * len(found), lw=0, ms=5, mew=0.9, alpha=0.8, label=named, **style)
+            means.append(f"{summary.mean(metric):.2f}" if found else "")
+        shown = "  ".join(f"{mean:>6}" for mean in means)
+        axes.text(1.01, at, shown, transform=axes.get_yaxis_transform(), va="center", family="monospace")
     axes.set(yticks=range(len(rows)), yticklabels=[summary.row.title for summary in rows])
-    axes.set(xlim=(-1, 101), ylim=(len(rows) - 0.5, -0.5))
+    axes.set_xscale("function", functions=(_place, _accuracy))
+    axes.set(xlim=(-5, 100.01), xticks=TICKS, xticklabels=[f"{tick:g}" for tick in TICKS])
+    axes.set(ylim=(len(rows) - 0.5, -0.5))
+    axes.minorticks_off()
     axes.tick_params(length=0, labelbottom=False)
     axes.grid(axis="x", lw=0.3, color="#bbbbbb")
     for at in range(1, len(rows)):

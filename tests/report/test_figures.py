@@ -109,7 +109,13 @@ def test_every_seed_is_a_mark_at_its_accuracy_in_the_line_of_its_row():
     ]
     assert found == [("o", 0, 30.0), ("o", 0, 99.0), ("s", 0, 90.0), ("s", 0, 97.0), ("s", 1, 50.0)]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["one", "two"]
-    assert [text.get_text().split() for text in axes.texts] == [["64.5", "93.5"], ["50.0"]]
+    assert [text.get_text().split() for text in axes.texts] == [["64.50", "93.50"], ["50.00"]]
+
+
+def test_half_of_the_error_is_the_same_step_along_the_axis():
+    places = seeds._place([80, 90, 95])
+    assert places[1] - places[0] == pytest.approx(places[2] - places[1], abs=0.01)
+    assert seeds._accuracy(seeds._place(99.9)) == pytest.approx(99.9)
 
 
 def test_tasks_stand_in_panels_of_their_own_and_the_marks_are_explained_once(tmp_path):
