@@ -63,7 +63,7 @@ class Evaluate:
 
     def _on_task(self, model: Learner) -> int:
         from softpnet.cli.display import show_metrics
-        from softpnet.report.judge import is_other_data, scores, data_of_run
+        from softpnet.report.judge import data_of_run, is_other_data, scores
         from softpnet.report.remarks import remarks
 
         data = data_of_run(model, self.folder, self.other_data)

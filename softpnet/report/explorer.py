@@ -45,7 +45,7 @@ def explored(
     inputs, labels = examples.inputs[chosen], examples.labels[chosen]
     anchors = [own.inputs[:MOST_ANCHORS] for own in model.anchors]
     pictures = thumbnails(torch.cat([inputs.flatten(0, 1).to(anchors[0].dtype), *anchors]), budget)
-    shown = {
+    shown: dict[str, Any] = {
         "how": how,
         "id": chosen.tolist(),
         "label": list(map(label_text, labels)),
@@ -89,7 +89,9 @@ def _chosen(loss: Tensor, sure: Tensor, count: int) -> tuple[Tensor, str]:
     rest[unsure] = False
     others = rest.nonzero().flatten()
     spread = others[torch.linspace(0, len(others) - 1, count - len(worst) - len(unsure)).long()]
-    said = f"{count:,} of {total:,} test examples: the {len(worst)} worst, the {len(unsure)} least certain of the others, "
+    said = (
+        f"{count:,} of {total:,} test examples: the {len(worst)} worst, the {len(unsure)} least certain of the others, "
+    )
     return torch.cat([worst, unsure, spread]).sort().values, said + f"and {len(spread)} spread evenly over the rest"
 
 
@@ -145,7 +147,7 @@ def _best(task: Task, log_p: Tensor, labels: Tensor, rule: RuleFacts) -> tuple[T
     pool = most_probable(log_p, task.space.sizes, POOL)  # [M, T, k]
     solver = isinstance(task.rule, Listed) and rule.rule is None  # asking it of so many rows could take minutes
     fits = torch.zeros(pool.shape[:2], dtype=torch.bool) if solver else satisfied(task, pool, labels)  # [M, T]
-    place = (~fits).int().argsort(1, stable=True)[:, :BEST]  # the first that fit, in order
+    place = (~fits).int().argsort(dim=1, stable=True)[:, :BEST]  # the first that fit, in order
     rows, valid = pool.gather(1, place[..., None].expand(-1, -1, pool.shape[2])), fits.gather(1, place)
     weights = _score(log_p, rows).masked_fill(~valid, -math.inf).softmax(1).nan_to_num()
     return rows, valid, weights, f"found among the {pool.shape[1]:,} most probable assignments"

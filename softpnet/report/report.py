@@ -9,7 +9,7 @@ from softpnet.errors import InputError
 from softpnet.learner import Learner
 from softpnet.report.facts import RunFacts, run_facts
 from softpnet.report.html import render
-from softpnet.report.judge import data_of_run
+from softpnet.report.judge import data_of_run, is_other_data
 from softpnet.report.verdict import comparison
 from softpnet.terminal import harmless
 from softpnet.training.config import read_config
@@ -39,6 +39,8 @@ def report(
             )
         data = data_of_run(model, folder, other_data)
         runs.append(run_facts(model, data.tests, config, name, examples, PICTURES // len(folders)))
+        if other_data and is_other_data(model, data, folder):
+            runs[-1].facts["remarks"].append("Judged on other data than the run was made with (--other-data).")
     facts = [run.facts for run in runs]
     said = facts[0]["verdict"]
     if len(runs) > 1:

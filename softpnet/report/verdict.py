@@ -19,7 +19,8 @@ def verdict(metrics: Mapping[str, float], worst_gap: float, examples: int, unfin
         return f"{begin}; the true concepts are not known, so nothing can be said about what it reads."
     concepts = metrics["concept_accuracy"]
     if worst_gap > FAR:
-        return f"{begin}, but only {_percent(concepts)} of the concepts are: a reasoning shortcut, unless labels are at chance."
+        unless = "a reasoning shortcut, unless labels are at chance"
+        return f"{begin}, but concepts only in {_percent(concepts)}: {unless}."
     begin = f"{begin} and concepts in {_percent(concepts)}"
     if labels >= GOOD:
         return f"{begin}: the right labels for the right reasons."
@@ -43,4 +44,4 @@ def comparison(names: Sequence[str], metrics: Sequence[Mapping[str, float]], exa
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+    return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"

@@ -46,7 +46,8 @@ function lineChart({ series, label, share = false, band = null }) {
     const [a, b] = band.map((i) => series[i].values);
     const both = a.map((_, i) => i).filter((i) => a[i] !== null && b[i] !== null);
     const there = both.map((i) => `${atX(i + 1)},${atY(a[i])}`);
-    root.append(svg("polygon", { class: "band", points: [...there, ...both.reverse().map((i) => `${atX(i + 1)},${atY(b[i])}`)].join(" ") }));
+    const ahead = both.length && a[both[both.length - 1]] > b[both[both.length - 1]];
+    root.append(svg("polygon", { class: ahead ? "band ahead" : "band", points: [...there, ...both.reverse().map((i) => `${atX(i + 1)},${atY(b[i])}`)].join(" ") }));
   }
   series.forEach(({ name, values }, s) => {
     let path = "";
@@ -79,7 +80,7 @@ function calibrationChart(kinds) {
   root.append(svg("line", { class: "honest", x1: atX(0), y1: atY(0), x2: atX(1), y2: atY(1) }));
   Object.entries(kinds).forEach(([name, bins], s) => {
     const total = bins.reduce((sum, bin) => sum + bin[0], 0);
-    root.append(svg("path", { class: `line colour${s}  dash${s % 3}`, d: bins.map((bin, i) => `${i ? "L" : "M"}${atX(bin[1])} ${atY(bin[2])}`).join("") }));
+    root.append(svg("path", { class: `line thin colour${s} dash${s % 3}`, d: bins.map((bin, i) => `${i ? "L" : "M"}${atX(bin[1])} ${atY(bin[2])}`).join("") }));
     for (const [count, sure, right] of bins) {
       root.append(svg("circle", { cx: atX(sure), cy: atY(right), r: 2.5 + 9 * Math.sqrt(count / total), class: `bubble colour${s}` },
         svg("title", {}, `${number(count)} ${name}: confidence ${percent(sure)}, right ${percent(right)}`)));

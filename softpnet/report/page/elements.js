@@ -16,7 +16,8 @@ function fill(node, attributes, children) {
 const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
+const signed = (value, digits = 1) => value.toFixed(digits).replace("-", "−");
+const percent = (share, digits = 1) => `${signed(100 * share, digits)}\u00a0%`;
 const words = (name) => name.replaceAll("_", " ").replaceAll("/", ", ");
 const number = (value) => value.toLocaleString("en");
 

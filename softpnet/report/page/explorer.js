@@ -31,7 +31,7 @@ function explorerSection(run, diagram) {
       role: "option", id: `example-${i}`, "aria-selected": String(i === at), onclick: () => choose(i), class: data.right[i] ? null : "wrong",
     }, el("span", { class: "strip" }, data.inputs[i].slice(0, 3).map((input) => (input.png ? shown(input, "") : null))),
     el("span", {}, `${data.said[i]}${data.right[i] ? "" : ` ≠ ${data.label[i]}`}`),
-    el("span", { class: "faint" }, `no. ${data.id[i]}, surest of ${percent(data.sure[i], 0)}`))));
+    el("span", { class: "faint" }, `no. ${data.id[i]}, least sure ${percent(data.sure[i], 0)}`))));
   }
 
   list.addEventListener("keydown", (event) => {
@@ -153,7 +153,7 @@ function explorerSection(run, diagram) {
     if (total) said.push(`Of ${number(total)} changes of a single value, ${number(same)} keep that label.`);
     if (first && now !== given && wanted === null) {
       const repairs = concepts.map((each, i) => [each, i]).filter(([, i]) => first[i] !== row[i]);
-      if (repairs.length) said.push(`The most probable way to label ${given}: ${repairs.map(([each, i]) => `${each.name} ${each.values[first[i]]} instead of ${each.values[row[i]]}`).join(", ")}.`);
+      if (repairs.length) said.push(`The most probable way to label ${given}: ${repairs.map(([each, i]) => `${each.name}: ${each.values[first[i]]} instead of ${each.values[row[i]]}`).join(", ")}.`);
     }
     const found = [el("p", { id: "why" }, said.join(" "))];
     if (diagram) {

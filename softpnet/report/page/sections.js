@@ -6,7 +6,7 @@ function keyFigures(run) {
   const figures = [
     ["labels right", values.label_accuracy, percent],
     ["concepts right", values.concept_accuracy, percent],
-    ["concept–label gap", values.gap, (gap) => `${(100 * gap).toFixed(1)} points`],
+    ["concept–label gap", values.gap, (gap) => `${signed(100 * gap)} pts`],
     ["calibration error", values.concept_ece ?? values.label_ece, percent],
   ];
   return el("dl", { class: "figures" }, figures.filter(([, value]) => value !== undefined).map(([name, value, say]) => el("div", {},
@@ -20,7 +20,7 @@ function comparisonSection(runs, choose) {
     return [
       { value: run.name, node: el("button", { type: "button", class: "link", onclick: () => choose(i) }, run.name) },
       run.method, run.seed, shareCell(values.concept_accuracy, 2), shareCell(values.label_accuracy, 2),
-      values.gap === undefined ? null : { value: values.gap, node: (100 * values.gap).toFixed(1) },
+      values.gap === undefined ? null : { value: values.gap, node: signed(100 * values.gap) },
       values.concept_ece === undefined ? null : { value: values.concept_ece, node: percent(values.concept_ece, 2) },
     ];
   });
@@ -32,7 +32,7 @@ function figuresSection(run) {
   const names = [...new Set(splits.flatMap((split) => Object.keys(run.metrics[split])))];
   const rows = names.map((name) => [words(name), ...splits.map((split) => {
     const value = run.metrics[split][name];
-    return value === undefined ? null : { value, node: (100 * value).toFixed(2) };
+    return value === undefined ? null : { value, node: signed(100 * value, 2) };
   })]);
   const found = [table("All figures, in percent, by test set", [{ name: "figure" }, ...splits.map((split) => ({ name: words(split), numeric: true }))], rows)];
   for (const part of run.confusion) {
@@ -59,7 +59,7 @@ function curvesSection(run) {
     const watched = accuracy.some((each) => each.name === "concept accuracy");
     if (accuracy.length) {
       const last = history[history.length - 1];
-      const gap = watched ? `The shaded band is the concept–label gap: ${(100 * (last.label_accuracy - last.concept_accuracy)).toFixed(1)} points after the last epoch. Labels far above concepts are a reasoning shortcut.` : null;
+      const gap = watched ? `The shaded band is the concept–label gap: ${signed(100 * (last.label_accuracy - last.concept_accuracy))} points after the last epoch. Labels far above concepts are a reasoning shortcut.` : null;
       chart("Accuracy after each epoch", lineChart({ series: accuracy, share: true, band: watched ? [0, 1] : null, label: "Accuracy after each epoch" }), gap);
     }
     const losses = series([...new Set(history.flatMap((epoch) => Object.keys(epoch)))].filter((name) => name.startsWith("loss")));
@@ -79,8 +79,8 @@ function confusionSection(run) {
     const mistakes = part.mistakes.length
       ? table(`Most frequent mistakes, ${title}`, [{ name: "true" }, { name: "read as" }, { name: "times", numeric: true }], part.mistakes.map(([truth, read, times]) => [part.values[truth], part.values[read], times]))
       : el("p", { class: "note" }, "No mistake.");
-    return el("figure", {}, el("figcaption", {}, `${title}, percent of each true value`),
-      part.counts ? confusionMatrix(part.values, part.counts, `Confusion matrix of ${title}`) : el("p", { class: "note" }, `${part.values.length} values are too many for a matrix.`), mistakes);
+    return [el("figure", {}, el("figcaption", {}, `${title}, percent of each true value`),
+      part.counts ? confusionMatrix(part.values, part.counts, `Confusion matrix of ${title}`) : el("p", { class: "note" }, `${part.values.length} values are too many for a matrix.`)), el("div", {}, mistakes)];
   })));
 }
 
