@@ -67,7 +67,8 @@ def opened(home, browser):
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        still = {"name": "prefers-reduced-motion", "value": "reduce"}  # a page that still scrolls is not clicked on
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme, still]})
         browser.get((home / f"{name}.html").as_uri())
         return browser
 

@@ -146,9 +146,10 @@ function embeddingMap(facts, names, label, open) {
     });
     root.append(svg("polygon", { points: star.join(" "), class: `prototype fill${primitive % COLOURS}` }, svg("title", {}, `prototype: ${name(primitive)}`)));
   });
-  const named = facts.prototypes.length ? facts.prototypes.map((spot, i) => [spot, i]) : facts.anchors.map(([x, y, primitive]) => [[x, y], primitive]);
-  if (named.length <= 40) {
-    for (const [spot, primitive] of named) {
+  // Learned prototypes may lie close together, so a name stands at its first anchor where there is one.
+  const named = new Map([...facts.prototypes.map((spot, i) => [i, spot]), ...[...facts.anchors].reverse().map(([x, y, primitive]) => [primitive, [x, y]])]);
+  if (named.size <= 40) {
+    for (const [primitive, spot] of named) {
       const [x, y] = at(spot), right = x > width - 90;
       root.append(svg("text", { x: x + (right ? -12 : 12), y: y + 4, "text-anchor": right ? "end" : "start", class: "name" }, name(primitive)));
     }

@@ -120,7 +120,7 @@ function explorerSection(run, diagram) {
 
   function feasible(logP) {
     const row = reading();
-    const accepted = wanted === null ? data.leaves[at] : [wanted];
+    const accepted = wanted === null ? data.leaves?.[at] : [wanted];
     const name = wanted === null ? data.label[at] : labelOf(wanted);
     const found = diagram ? Sweep.best(diagram, logP, accepted, BEST) : data.best[at].map(([each, weight]) => ({ row: each, weight }));
     const total = diagram ? Sweep.logProb(diagram, logP, accepted) : 0;
@@ -178,7 +178,7 @@ function explorerSection(run, diagram) {
       el("div", { class: "columns" },
         el("div", {}, el("h3", {}, "Why the label follows"), why(first), diagram ? labelCard(logP) : null),
         el("div", {}, el("h3", {}, "What the label allows"), parts)));
-    if (focus) document.getElementById(focus === "suppose" ? focus : `value-${focus}`)?.focus();
+    if (focus) document.getElementById(focus === "suppose" ? focus : `value-${focus}`)?.focus({ preventScroll: true });
   }
 
   const what = diagram || data.changed ? "Press a value to hold it, and see the label and the feasible assignments change." : "The rule has no diagram here, so values cannot be changed.";

@@ -90,7 +90,7 @@ function mapSection(run, open) {
     const drawn = embeddingMap(each, group.primitives, `Map of the embeddings of ${group.name}`, open);
     const marks = [each.prototypes.length ? "a star is a prototype" : null, "a square an anchor", "a dot a test input", run.confusion.length ? "a ringed one is read wrong" : null];
     return el("figure", {}, el("figcaption", {}, run.groups.length > 1 ? `${group.name}, by ${each.how}` : `By ${each.how}`), drawn,
-      el("p", { class: "note" }, `${number(each.points.length)} test inputs: ${marks.filter(Boolean).join(", ")}. Dots of explored examples open them. Distances in such a map are only roughly those of the embedding.`));
+      el("p", { class: "note" }, `${number(each.points.length)} test inputs: ${marks.filter(Boolean).join(", ")}. Dots of explored examples open them. Distances in such a map are only roughly those of the embedding; a learned prototype need not lie among its inputs, since only differences of distances count.`));
   })));
 }
 
