@@ -25,7 +25,7 @@ from softpnet.task.task import Task
 NEAREST, BEST, POOL = 3, 6, 512
 LOWEST = -60.0
 """No log p is written as less."""
-NUMBERS = 250_000
+NUMBERS = 150_000
 """So many log p are in a page: more would fill it."""
 AT_ONCE = 16
 MOST_ANCHORS = 300

@@ -15,7 +15,7 @@ from softpnet.terminal import harmless
 from softpnet.training.config import read_config
 from softpnet.training.folder import MODEL, RunFolder
 
-PICTURES = 2_500_000
+PICTURES = 2_300_000
 """Bytes for the pictures of all runs."""
 
 

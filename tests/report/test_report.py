@@ -162,6 +162,39 @@ def test_pictures_of_200_large_images_fit_their_budget(generator):
     assert len(made) == 200 and 300_000 < sum(len(each["png"]) for each in made) <= 1_000_000
 
 
+LARGE = """
+import torch
+import softpnet as sp
+
+def rule(c):
+    return c.sum(-1)
+
+def data(streams):
+    concepts = torch.randint(3, (210, 2), generator=streams("data"))
+    inputs = torch.rand(210, 2, 3, 96, 96, generator=streams("noise"))
+    anchors = sp.Anchors(torch.rand(3, 3, 96, 96, generator=streams("noise")), torch.arange(3))
+    examples = sp.Examples(inputs, rule(concepts), concepts)
+    return sp.Data(sp.Examples(*(part[:8] for part in examples)), anchors, {"test": examples})
+
+def encoder(channels):
+    return torch.nn.Sequential(torch.nn.AvgPool2d(32), torch.nn.Flatten(), torch.nn.Linear(9 * channels, 4))
+
+task = sp.Task(sp.ConceptSpace(slots=2, values=3), rule, name="noise", data=data, encoder=encoder,
+               settings={"epochs": 1, "warmup_steps": 1, "copies": 1})
+"""
+
+
+def test_a_page_of_200_examples_of_large_images_has_at_most_5_mb(tmp_path):
+    (tmp_path / "large.py").write_text(LARGE)
+    task = tasks.load(str(tmp_path / "large.py"))
+    data = make_data(task, Streams(0))
+    model = Learner(task, threads=1).fit(data.train.inputs, data.train.labels, data.anchors, run=tmp_path / "run")
+    judge(model, data, tmp_path / "run", pictures=False)
+    page = report([tmp_path / "run"], task=str(tmp_path / "large.py"))
+    assert len(data_of(page)["runs"][0]["explorer"]["id"]) == 200
+    assert 1_000_000 < len(page.encode()) <= 5_000_000
+
+
 @pytest.mark.parametrize(
     "inputs, kind, part",
     [
@@ -204,9 +237,7 @@ def test_what_cannot_be_reported_is_one_sentence(home, tmp_path):
         report([tmp_path])
     with pytest.raises(InputError, match="run is named twice"):
         report([home / "run", home / "other" / ".." / "run"], task=own)
-    with pytest.raises(
-        InputError, match=r"is a run of task 'product' and .* one of 'sum'; a comparison is of one"
-    ):
+    with pytest.raises(InputError, match=r"is a run of task 'product' and .* one of 'sum'; a comparison is of one"):
         report([home / "run", home / "elsewhere"], task=own)
 
 
