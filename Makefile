@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: quickstart test tests bench torture check ruff mypy clean
+.PHONY: quickstart test tests browser bench torture check ruff mypy clean
 
 quickstart: $(READY)
 	$(BIN)/softpnet train kand_logic --option train=1000 --epochs 4
@@ -16,6 +16,13 @@ test: ruff
 # neighbours stay in one process, which then makes what they share once; three, since some tests wait for processes
 tests: $(READY)
 	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal
+
+# the report in a real browser; its tests are apart, since not every machine has one
+browser: $(READY)
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+	  { echo "make browser needs a browser and its driver: apt-get install chromium chromium-driver"; exit 1; }
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[browser]'
+	$(BIN)/python -m pytest browser
 
 bench: $(READY)
 	$(BIN)/python -m bench

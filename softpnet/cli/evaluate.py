@@ -63,21 +63,13 @@ class Evaluate:
 
     def _on_task(self, model: Learner) -> int:
         from softpnet.cli.display import show_metrics
-        from softpnet.report.judge import is_other_data, scores
+        from softpnet.report.judge import data_of_run, is_other_data, scores
         from softpnet.report.remarks import remarks
-        from softpnet.task.data import make_data
-        from softpnet.training.streams import Streams
 
-        data = make_data(model.task, Streams(model.seed))
-        other = is_other_data(model, data, self.folder)
-        if other and not self.other_data:
-            raise InputError(
-                f"the run in {self.folder} was made with other data than task {model.task.name!r} makes now: restore "
-                "what was changed since, or judge on this with --other-data"
-            )
+        data = data_of_run(model, self.folder, self.other_data)
         metrics = scores(model, data.tests)
         show_metrics(model.task, metrics, self.folder, remarks(model, data.tests, metrics))
-        if other:
+        if self.other_data and is_other_data(model, data, self.folder):
             say("judged on other data than the run was made with (--other-data)")
         return 0
 

@@ -19,6 +19,7 @@ from softpnet.cli.compare import Compare
 from softpnet.cli.evaluate import Evaluate
 from softpnet.cli.export import Export
 from softpnet.cli.predict import Predict
+from softpnet.cli.report import Report
 from softpnet.cli.reproduce import Reproduce
 from softpnet.cli.rule import Rule
 from softpnet.cli.table import ResultTable
@@ -36,6 +37,7 @@ COMMANDS = {
     "evaluate": Evaluate,
     "predict": Predict,
     "export": Export,
+    "report": Report,
     "reproduce": Reproduce,
     "table": ResultTable,
     "tasks": Tasks,

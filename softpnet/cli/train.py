@@ -100,6 +100,8 @@ class Train:
                 say(f"epoch {best_epoch(model.history)} is the best of {len(model.history)} by the validation examples")
             if not model.interrupted and len(model.history) < model.settings.epochs:
                 say(f"stopped early, after {len(model.history)} of {model.settings.epochs} epochs")
+            own = "" if self.task in tasks.names() else f" --task {self.task}"
+            say(f"see it: softpnet report {folder}{own}")
         if model.interrupted and model.is_main_process:
             say(
                 f"stopped after {len(model.history)} of {model.settings.epochs} epochs; what was learned is saved, "

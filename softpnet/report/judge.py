@@ -114,6 +114,17 @@ def is_other_data(model: Learner, data: Data, run: Path) -> bool:
     )
 
 
+def data_of_run(model: Learner, run: Path, other_data: bool) -> Data:
+    """The data that a run's task makes; raises where that is not the run's, unless other data are asked for."""
+    data = make_data(model.task, Streams(model.seed))
+    if not other_data and is_other_data(model, data, run):
+        raise InputError(
+            f"the run in {run} was made with other data than task {model.task.name!r} makes now: restore what was "
+            "changed since, or judge on this with --other-data"
+        )
+    return data
+
+
 def draw(model: Learner, data: Data, folder: Path) -> None:
     """One picture per group: anchors, prototypes (if any) among the test embeddings, confusions; learning curves,
     of the accuracy too where the run was watched."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from softpnet.errors import InputError
 from softpnet.report.canvas import COLOURS, MARGIN, WIDTH, finite, page, show
+from softpnet.report.plane import flattened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy import ndarray
     from torch import Tensor
 
 # 10 colours and 11 markers make 110 different pairs.
@@ -99,7 +99,7 @@ def _map(axes: Axes, labels: list[str], stars: Any, points: Any, ids: Any, seed:
     stars = points[:0] if stars is None else stars
     stars, points, ids = (tensor.numpy(force=True) for tensor in (stars, points, ids))
     chosen = np.random.default_rng(seed).permutation(len(points))[:MAP_POINTS]
-    flat, how = _flatten(np.concatenate([points[chosen], stars]), seed)  # [M+P,2]
+    flat, how = flattened(np.concatenate([points[chosen], stars]), seed)  # [M+P,2]
     points, stars, ids = flat[: len(chosen)], flat[len(chosen) :], ids[chosen]
     for i in range(len(labels)):
         axes.plot(*points[ids == i].T, ls="", alpha=0.75, ms=3.2, mec="white", mew=0.3, **LOOKS[i % 110])
@@ -127,23 +127,6 @@ def _map(axes: Axes, labels: list[str], stars: Any, points: Any, ids: Any, seed:
         axes.annotate(label, **spot, ha="center", va="center", size=7.5, weight="bold", zorder=5,
                       path_effects=[withStroke(linewidth=2, foreground="white")])  # fmt: skip
         axes.annotate("", **spot, zorder=3, arrowprops={"arrowstyle": "-", "lw": 0.5 * (gaps[best] > 10)})
-
-
-def _flatten(x: ndarray, seed: int) -> tuple[ndarray, str]:
-    """[N,D] -> [N,2] by t-SNE, or by PCA where points are few or all alike; and the name of the way."""
-    import numpy as np
-
-    if len(x) < 12 or x.shape[1] < 2 or np.ptp(x, axis=0).max() == 0:
-        left, size, _ = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
-        return np.pad(left * size, ((0, 0), (0, 1)))[:, :2], "PCA"
-    from sklearn.manifold import TSNE
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    # Prototypes are near everything: at the library's least rate, 50, t-SNE flings them off small maps.
-    tsne = TSNE(perplexity=min(30, len(x) / 4), learning_rate=max(len(x) / 48, 5), max_iter=500,
-                angle=0.8, init="pca", random_state=seed)  # fmt: skip
-    with threadpool_limits(1):  # sums over several threads differ in their last bits from run to run
-        return tsne.fit_transform(x), "t-SNE"
 
 
 def _confusion(axes: Axes, labels: list[str], true: Tensor | None, predicted: Tensor) -> None:

@@ -36,6 +36,13 @@ def remarks(model: Learner, tests: Mapping[str, Examples], metrics: Mapping[str,
     return found
 
 
+def worst_gap(task: Task, values: Mapping[str, float]) -> float:
+    """How much more often labels are right than the worst read part of the concepts; 0 where these are unknown."""
+    if "concept_accuracy" not in values:
+        return 0.0
+    return max(_gap(task, part, values).size for part in parts(task.space))
+
+
 class _Gap(NamedTuple):
     size: float
     part: Part

@@ -21,6 +21,7 @@ from PIL import Image
 
 from softpnet.report import canvas, pictures
 from softpnet.report.pictures import curves, learned
+from softpnet.report.plane import flattened
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +141,7 @@ def test_pca_keeps_distances_of_points_in_a_plane() -> None:
     g = np.random.default_rng(0)
     plane, _ = np.linalg.qr(g.normal(size=(5, 2)))
     x = g.normal(size=(9, 2)) @ plane.T
-    flat, how = pictures._flatten(x, 0)
+    flat, how = flattened(x, 0)
     assert how == "PCA"
     np.testing.assert_allclose(
         np.linalg.norm(flat[:, None] - flat, axis=2), np.linalg.norm(x[:, None] - x, axis=2), atol=1e-9
@@ -158,7 +159,7 @@ def test_tsne_flings_no_prototype_off_the_map(seed: int) -> None:
     g = np.random.default_rng(seed)
     prototypes = 0.6 * g.normal(size=(3, 64))
     x = np.concatenate([prototypes[g.integers(3, size=100)] + g.normal(size=(100, 64)), prototypes])
-    flat, how = pictures._flatten(x.astype(np.float32), seed)
+    flat, how = flattened(x.astype(np.float32), seed)
     radius = np.linalg.norm(flat - np.median(flat, axis=0), axis=1)
     assert how == "t-SNE"
     assert radius.max() < 4 * np.median(radius)
