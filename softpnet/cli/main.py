@@ -21,6 +21,7 @@ from softpnet.cli.export import Export
 from softpnet.cli.predict import Predict
 from softpnet.cli.reproduce import Reproduce
 from softpnet.cli.rule import Rule
+from softpnet.cli.suggest import Suggest
 from softpnet.cli.table import ResultTable
 from softpnet.cli.train import INTERRUPTED, Train
 from softpnet.errors import InputError, SoftPNetError
@@ -35,6 +36,7 @@ COMMANDS = {
     "compare": Compare,
     "evaluate": Evaluate,
     "predict": Predict,
+    "suggest": Suggest,
     "export": Export,
     "reproduce": Reproduce,
     "table": ResultTable,
