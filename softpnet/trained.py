@@ -30,7 +30,6 @@ class Trained:
     anchors: list[AnchorSet]
     calibration: Calibration | None = None
     input_shape: torch.Size | None = None
-    anchors: list[AnchorSet]
     settings: Settings
 
     @torch.inference_mode()
