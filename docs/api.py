@@ -41,7 +41,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
     "Checking it": {"check_task": [], "checks.report.Report": ["failures", "raise_if_failed"]},
     "Data": {
         "Examples": [],
-        "Anchors": [],
+        "Anchors": ["at", "joined"],
         "Data": [],
         "data.tables.Table": ["images", "crops", "integers", "concepts"],
         "data.folders.read_anchors": [],
@@ -52,7 +52,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
     },
     "Training and reading": {
         "Learner": [
-            *("fit", "predict", "score", "embed", "prototypes", "encoder", "reanchor"),
+            *("fit", "predict", "score", "embed", "prototypes", "suggest_anchors", "encoder", "reanchor"),
             *("save", "load", "export", "config"),
         ],
         "Prediction": [],

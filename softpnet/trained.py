@@ -19,6 +19,7 @@ from softpnet.task.anchors import AnchorSet
 from softpnet.task.inputs import check_concepts, check_inputs, check_labels
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
+from softpnet.training.suggest import suggest_slots
 
 
 class Trained:
@@ -26,9 +27,9 @@ class Trained:
 
     task: Task
     module: Reader | None = None
+    anchors: list[AnchorSet]
     calibration: Calibration | None = None
     input_shape: torch.Size | None = None
-    anchors: list[AnchorSet]
     settings: Settings
 
     @torch.inference_mode()
@@ -86,6 +87,16 @@ class Trained:
         with torch.no_grad():
             own.copy_(centres)
         return self
+
+    def suggest_anchors(self, inputs: Any, labels: Tensor, count: int) -> Tensor:
+        """The training slots whose labelling would help most, best first: rows of (example, slot), `[count, 2]`.
+
+        They are uncertain given their labels, typical, and unlike each other and the anchors there are.
+        `Anchors.at` makes anchors of them. Of many examples some are looked at, evenly spread.
+        """
+        inputs = check_inputs(inputs, self.task.space, self.input_shape)
+        whole = check_labels(labels, len(inputs), self.task)
+        return suggest_slots(self.task, self._fitted(), self.calibration, self.anchors, inputs, whole, count)
 
     def encoder(self, name: str | None = None) -> nn.Module:
         """A copy of the trained encoder of this name, which may be left out where there is only one."""

@@ -100,6 +100,7 @@ CHECKS: dict[str, Check] = {
     "rows": Check(rows.rows_are_feasible, (*RULE, "settings")),
     "idle settings": Check(basics.settings_have_effect, ("rows",)),
     "shortcuts": Check(shortcuts.values_are_told_apart, ("rows",)),
+    "needed anchors": Check(shortcuts.needed_anchors_are_named, RULE),
     "relabelings": Check(relabelings.no_relabeling_fits, ("concepts",)),
     "complete": Check(rows.complete_is_true, ("rows",)),
     "training": Check(data.training_starts, ("concepts", "anchors", "encoder", "rows")),

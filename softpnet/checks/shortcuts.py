@@ -6,10 +6,10 @@ from itertools import islice
 
 import torch
 
-from softpnet.checks.report import attribute_names, count
+from softpnet.checks.report import attribute_names, count, listed
 from softpnet.checks.subject import NotApplicable, Subject, warned
 from softpnet.rules import function as rule
-from softpnet.rules.exchange import exchanges
+from softpnet.rules.exchange import Exchange, alike, exchanges
 
 ROWS = 2000
 """Random assignments, and as many rows of the cache, that the labels are looked at on."""
@@ -17,6 +17,8 @@ PAIRS = 500
 """No more pairs of values are tried."""
 NAMED = 5
 """No more pairs are named."""
+NEEDED = 20
+"""No more values are named that need an anchor."""
 
 
 def values_are_told_apart(subject: Subject) -> str:
@@ -37,8 +39,8 @@ def values_are_told_apart(subject: Subject) -> str:
     for exchange in islice(exchanges(task.space), PAIRS):
         tried += 1
         if torch.equal(task.rule(exchange.of(task.space, rows)), labels):
-            where, names = attribute_names(task.space, task.space.groups[exchange.group])[exchange.attribute]
-            same.append(f"{where}{names[exchange.one]} and {names[exchange.other]}")
+            where, one, other = _named(subject, exchange)
+            same.append(f"{where}{one} and {other}")
     seen = f"on {len(rows):,} assignments" + (f", and more than {PAIRS} were not tried" if tried == PAIRS else "")
     if not same:
         return f"each of {count(tried, 'exchange')} of two values changes some label ({seen})"
@@ -47,3 +49,19 @@ def values_are_told_apart(subject: Subject) -> str:
         f"{len(same)} of {count(tried, 'exchange')} of two values change no label ({seen}): {named}; "
         "only the anchors tell these apart, so choose those with care"
     )
+
+
+def needed_anchors_are_named(subject: Subject) -> str:
+    """The values that must be anchored; whether they are is what the check "training" says."""
+    pairs = [_named(subject, exchange) for exchange in alike(subject.task, most=PAIRS)]
+    needed = list(dict.fromkeys(where + name for where, *names in pairs for name in names))
+    if not needed:
+        return "no value must be anchored: the rule tells each from all others"
+    return f"the rule cannot tell all values apart; these must be anchored: {listed(needed, NEEDED)}"
+
+
+def _named(subject: Subject, exchange: Exchange) -> tuple[str, str, str]:
+    """What to say before the two values' names, and the names."""
+    space = subject.task.space
+    where, names = attribute_names(space, space.groups[exchange.group])[exchange.attribute]
+    return where, names[exchange.one], names[exchange.other]

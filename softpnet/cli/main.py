@@ -22,6 +22,7 @@ from softpnet.cli.predict import Predict
 from softpnet.cli.report import Report
 from softpnet.cli.reproduce import Reproduce
 from softpnet.cli.rule import Rule
+from softpnet.cli.suggest import Suggest
 from softpnet.cli.table import ResultTable
 from softpnet.cli.train import INTERRUPTED, Train
 from softpnet.errors import InputError, SoftPNetError
@@ -36,6 +37,7 @@ COMMANDS = {
     "compare": Compare,
     "evaluate": Evaluate,
     "predict": Predict,
+    "suggest": Suggest,
     "export": Export,
     "report": Report,
     "reproduce": Reproduce,

@@ -27,8 +27,8 @@ class ResultTable:
     """Print the records: mean, deviation and lowest seed, beside the paper's figures, and methods compared in pairs."""
 
     what: tyro.conf.Positional[tuple[str, ...]] = ()
-    """table1 (methods), table2 (ablations), short (the README's), best, league, noise, examples, search, all, or
-    names of rows; all unless given."""
+    """table1 (methods), table2 (ablations), short (the README's), best, league, noise, examples, search, anchors,
+    suggest, all, or names of rows; all unless given."""
     seeds: int = 10
     """How many of the ten seeds 0, 128, ..., 1152."""
     first_seed: int = 0
@@ -43,19 +43,27 @@ class ResultTable:
     """A Markdown page to put the tables into, between its two marks."""
     picture: Path | None = None
     """A .png file to draw every seed into, concept and label accuracy; the .svg is written beside it."""
+    anchors_picture: Path | None = None
+    """A .png file to draw accuracy against the number of anchors into, of the rows of `anchors`."""
 
     def run(self) -> int:
         rows, seeds = chosen_rows(self.what), chosen_seeds(self.seeds, self.first_seed)
         show(rows, seeds, self.records, self.form, self.into, flat(self.only), self.picture)
+        if self.anchors_picture is not None:
+            from softpnet.report.anchor_curves import anchor_curves
+            from softpnet.report.summary import summarise
+
+            anchor_curves(self.anchors_picture, summarise(rows, seeds, self.records))
         return 0
 
 
 def chosen_rows(what: Sequence[str], beside: Sequence[str] = ()) -> list[Row]:
     """The rows of these tables and names; `beside` are words that are fine but stand for no row."""
+    from softpnet.experiments.anchors import ANCHORS, SUGGEST
     from softpnet.experiments.rows import ROWS, TABLES
     from softpnet.experiments.search import SEARCH
 
-    tables = {**TABLES, "search": SEARCH}
+    tables = {**TABLES, "search": SEARCH, "anchors": ANCHORS, "suggest": SUGGEST}
     every = {row.name: row for rows in (ROWS, *tables.values()) for row in rows}
     groups = {"all": ROWS, **tables, **{name: (row,) for name, row in every.items()}}
     for name in what:

@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from softpnet.data import mnist
+from softpnet.errors import InputError
 
 VALIDATION = 10_000
 """With split="validation", so many images at the end of MNIST's training set are held out in the test set's place."""
@@ -28,9 +29,12 @@ class Digits:
         nth = (torch.rand(digits.shape, generator=generator) * count).long().clamp_max(count - 1)
         return self.images[self.order[self.starts[digits] + nth]]
 
-    def first(self, digits: Tensor) -> Tensor:
-        """The first image of each digit `[P]` -> `[P, C, H, W]`."""
-        return self.images[self.order[self.starts[digits]]]
+    def first(self, digits: Tensor, each: int = 1) -> Tensor:
+        """The first images of each digit `[P]`, digit after digit -> `[P * each, C, H, W]`."""
+        fewest = int(self.counts[digits].min())
+        if fewest < each:
+            raise InputError(f"{each} images are wanted of each digit, but of one there are {fewest}; take fewer")
+        return self.images[self.order[self.starts[digits][:, None] + torch.arange(each)].flatten()]
 
 
 class Pools(NamedTuple):

@@ -31,7 +31,8 @@ def remarks(model: Learner, tests: Mapping[str, Examples], metrics: Mapping[str,
             found.append(
                 f"{split}: {worst.labels} right more often than {read}, by {100 * worst.size:.1f} points"
                 f"{_mistake(model, tests[split], worst.part)}. Unless labels are at chance, that is a reasoning "
-                'shortcut; docs/your-own-task.md says what to do ("When concepts stay wrong")'
+                "shortcut: `softpnet suggest RUN` names what to label next, and docs/your-own-task.md what else to do "
+                '("When concepts stay wrong")'
             )
     return found
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from torch import Generator, Tensor
 
 from softpnet.errors import InputError, TaskError, about, user_code
 from softpnet.task.concepts import ConceptSpace, check_name
 from softpnet.task.integers import as_int64, is_integer
-from softpnet.task.lazy import LazyInputs, as_inputs
+from softpnet.task.lazy import LazyInputs, as_inputs, numbers
 
 if TYPE_CHECKING:
     from softpnet.task.task import Task
@@ -36,6 +37,31 @@ class Anchors(NamedTuple):
 
     inputs: Tensor  # [M, *shape]
     concepts: Tensor  # [M] primitive ids, or [M, a] attribute values
+
+    @classmethod
+    def at(cls, space: ConceptSpace, inputs: Any, slots: Any, concepts: Any, group: str | None = None) -> Anchors:
+        """Training slots whose concepts somebody has confirmed: `sp.Anchors.at(task.space, inputs, [[12, 1]], [7])`.
+
+        Args:
+            inputs: the training inputs `[N, n, *shape]`, or their source, of which only these examples are read.
+            slots: rows `[M, 2]`, the number of an example and of a slot in it; as `suggest_anchors` names them.
+            concepts: what each shows, as in any Anchors.
+            group: the group that reads these slots, where there are several.
+        """
+        from softpnet.task.confirmed import confirmed_slots  # which checks inputs, and so needs what is defined here
+
+        return cls(*confirmed_slots(space, inputs, slots, concepts, group))
+
+    def joined(self, more: Anchors) -> Anchors:
+        """These and more of the same group."""
+        both = [[numbers(each.inputs), torch.as_tensor(each.concepts)] for each in (self, more)]
+        shapes = [[list(part.shape[1:]) for part in each] for each in both]
+        if shapes[0] != shapes[1]:
+            raise InputError(
+                f"anchors with inputs and concepts of size {shapes[1]} cannot be joined to those of {shapes[0]}; give "
+                "both the same size, and concepts as numbers of primitives or as attribute values in both"
+            )
+        return Anchors(*map(torch.cat, zip(*both, strict=True)))
 
 
 class Data(NamedTuple):

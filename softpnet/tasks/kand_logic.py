@@ -109,6 +109,7 @@ def task(
     train: int = 3000,
     test: int = 1000,
     cached: int = 200_000,
+    anchors: int = 1,
     split: Literal["test", "validation"] = "test",
 ) -> Task:
     """The task.
@@ -118,9 +119,10 @@ def task(
         train: training scenes, half of them valid.
         test: test scenes, half of them valid.
         cached: rows of the cache per label.
+        anchors: the first so many objects of each primitive; the rule cannot tell shapes or colours apart.
         split: "validation" judges on other scenes than the test set, for choosing settings.
     """
-    for name, value in {"train": train, "test": test, "cached": cached}.items():
+    for name, value in {"train": train, "test": test, "cached": cached, "anchors": anchors}.items():
         check_count(name, value)
 
     def rows(generator: Generator) -> Rows:
@@ -129,7 +131,7 @@ def task(
 
     def data(streams: Callable[[str], Generator]) -> Data:
         seen = _examples(train, crop, streams("train data"))
-        return Data(seen, first_of_each(seen), {"test": _examples(test, crop, streams(f"{split} data"))})
+        return Data(seen, first_of_each(seen, anchors), {"test": _examples(test, crop, streams(f"{split} data"))})
 
     return Task(
         space=SPACE,
@@ -145,18 +147,19 @@ def task(
     )
 
 
-def first_of_each(examples: Examples) -> Anchors:
-    """The first object of each primitive, in the order of the training scenes."""
+def first_of_each(examples: Examples, each: int = 1) -> Anchors:
+    """The first objects of each primitive, in the order of the training scenes."""
     assert examples.concepts is not None
     primitive = SPACE.primitives(examples.concepts)[0].flatten()  # [N * 9]
-    every = torch.arange(9)
-    shows = primitive == every[:, None]  # [9, N * 9]
-    missing = (~shows.any(1)).nonzero().flatten().tolist()
+    shows = primitive == torch.arange(9)[:, None]  # [9, N * 9]
+    so_far = shows.cumsum(1)
+    missing = (so_far[:, -1] < each).nonzero().flatten().tolist()
     if missing:
-        name = SPACE.groups[0].primitive_names[missing[0]]
-        raise InputError(f"no training scene shows a {name}, so it has no anchor; make option train larger")
-    first = shows.int().argmax(1)  # [9]
-    return Anchors(examples.inputs.flatten(0, 1)[first], every)
+        name, there = SPACE.groups[0].primitive_names[missing[0]], int(so_far[missing[0], -1])
+        few = f"training scenes show a {name} {there} times" if there else f"no training scene shows a {name}"
+        raise InputError(f"{few}, expected {each} for its anchors; make option train larger")
+    primitives, places = (shows & (so_far <= each)).nonzero().T  # [9 * each] both
+    return Anchors(examples.inputs.flatten(0, 1)[places], primitives)
 
 
 def _examples(count: int, crop: Literal["box", "window"], generator: Generator) -> Examples:

@@ -43,6 +43,7 @@ def task(
     split: Literal["test", "validation"] = "test",
     train: int = 6720,
     wrong: float = 0.0,
+    anchors: int = 1,
     mnist: str | None = None,
 ) -> Task:
     """The task.
@@ -52,9 +53,12 @@ def task(
         split: "validation" judges on held-out training images, for choosing settings.
         train: training examples, a multiple of 16.
         wrong: the share of training examples whose sum is replaced by another one, 0 to 18, at random.
+        anchors: the first so many images of each digit; with 0, one of 0 and one of 1 alone: an even and an odd digit
+            rule out every relabeling that keeps the training sums.
         mnist: a folder with MNIST's four files.
     """
     check_count("train", train, least=len(SUPPORT))
+    check_count("anchors", anchors, least=0)
     if train % len(SUPPORT):
         raise InputError(
             f"option train is {train}, expected a multiple of the {len(SUPPORT)} pairs of the training set"
@@ -70,7 +74,7 @@ def task(
 
     def data(streams: Callable[[str], Generator]) -> Data:
         digits = pools(split, mnist)
-        every = torch.arange(10)
+        shown, each = torch.arange(10 if anchors else 2), max(1, anchors)
         pairs = SPACE.all()  # [100, 2]
         is_support = (pairs[:, None] == SUPPORT).all(-1).any(1)  # [100]
         mixed = pairs[pairs.sum(1) % 2 == 1]  # [50, 2]
@@ -78,7 +82,7 @@ def task(
         right = _examples(SUPPORT.repeat(train // len(SUPPORT), 1), digits.train, streams("train data"))
         return Data(
             right._replace(labels=_mislabelled(right.labels, wrong, streams("wrong labels"))) if wrong else right,
-            Anchors(digits.train.first(every), every),
+            Anchors(digits.train.first(shown, each), shown.repeat_interleave(each)),
             {
                 "test": _examples(mixed[draw], digits.test, streams("test data")),
                 "in_distribution": _examples(SUPPORT.repeat(60, 1), digits.test, streams("test data")),

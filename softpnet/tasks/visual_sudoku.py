@@ -75,6 +75,7 @@ def task(
     valid_only: bool = False,
     split: Literal["test", "validation"] = "test",
     train: int = 300,
+    anchors: int = 1,
     mnist: str | None = None,
 ) -> Task:
     """The task.
@@ -83,9 +84,11 @@ def task(
         valid_only: train on the valid boards alone.
         split: "validation" judges on held-out training images, for choosing settings.
         train: training boards, half of them valid.
+        anchors: images of each digit; the rule cannot tell digits apart, so each needs one.
         mnist: a folder with MNIST's four files.
     """
     check_count("train", train, least=2)  # a valid board and one that is not
+    check_count("anchors", anchors)
 
     def rows(generator: Generator) -> Rows:
         return Rows(boards(), complete=torch.tensor([1]))
@@ -98,7 +101,10 @@ def task(
             cells = cells[label(cells) == 1]
         return Data(
             _examples(cells, digits.train, streams("train data")),
-            Anchors(digits.train.draw(values + 1, streams("anchors")), values),
+            Anchors(
+                torch.cat([digits.train.draw(values + 1, streams("anchors")) for _ in range(anchors)]),
+                values.repeat(anchors),
+            ),
             {"test": _examples(_cells(1000, streams("test data")), digits.test, streams("test data"))},
         )
 

@@ -149,6 +149,14 @@ def test_values_that_only_anchors_tell_apart_are_named(space, rule, said):
     assert found.outcome == ("passed" if found.message.startswith("each of") else "warning")
 
 
+def test_the_values_that_must_be_anchored_are_named():
+    space = sp.ConceptSpace(sp.Group([0, 1], 4, name="digit"), sp.Group([2], 2, name="sign"))
+    parity = sp.Task(space, lambda c: (c[..., 0] + c[..., 1]) % 2 * (1 + (c[..., 0] == 3)) + 4 * c[..., 2])
+    found = sp.check_task(parity)["needed anchors"]
+    assert found.outcome == "passed" and found.message.endswith("must be anchored: digit 0 and digit 2")
+    assert sp.check_task(sp.Task(SPACE, label))["needed anchors"].message.startswith("no value must be anchored")
+
+
 def test_where_only_one_label_is_seen_nothing_is_said_of_shortcuts():
     rare = sp.Task(sp.ConceptSpace(slots=12, values=10), lambda c: (c == 7).all(-1).long(), settings=KBEST)
     assert sp.check_task(rare)["shortcuts"].outcome == "not applicable"
@@ -350,7 +358,8 @@ def test_a_broken_task_fails_the_check_of_what_is_broken_and_no_other(which):
 
 
 def test_every_check_has_a_task_that_fails_it():
-    tells_only = {"shortcuts", "relabelings", "idle settings"}  # a rule may leave as much open as it likes
+    # a rule may leave as much open as it likes
+    tells_only = {"shortcuts", "needed anchors", "relabelings", "idle settings"}
     assert {name for _, name, *_ in BROKEN.values()} == set(CHECKS) - tells_only
 
 

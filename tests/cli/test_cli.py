@@ -23,6 +23,8 @@ from softpnet import Learner, Settings, methods, tasks
 from softpnet.checks.check_task import CHECKS
 from softpnet.cli.display import show_metrics
 from softpnet.report import remarks
+from softpnet.task.data import make_data
+from softpnet.training.streams import Streams
 from torture.subject import PATIENCE_S, wait_for
 
 RULE = '''
@@ -181,7 +183,7 @@ def test_help_answers(helps, which):
 
 
 def test_help_names_every_command_and_every_setting(helps):
-    for name in ("train", "check", "evaluate", "predict", "reproduce", "table", "tasks", "methods"):
+    for name in ("train", "check", "evaluate", "predict", "suggest", "reproduce", "table", "tasks", "methods"):
         assert name in helps["general"].stdout
     for name in Settings.__dataclass_fields__:
         assert "--" + name.replace("_", "-") in helps["train"].stdout
@@ -516,6 +518,17 @@ def test_evaluate_prints_the_same_numbers_again(trained, softpnet_here, home, mo
     assert code == 0, error
     assert_prints_metrics(out, trained[0])
     assert {path: path.read_bytes() for path in trained[0].iterdir()} == before
+
+
+def test_suggest_names_the_training_slots_to_label_next(trained, softpnet_here):
+    rule = trained[0].parent / "my_rule.py"
+    code, out, error = softpnet_here("suggest", trained[0], "--task", rule, "--count", 3)
+    model = Learner.load(trained[0], task=tasks.load(str(rule)))
+    train = make_data(model.task, Streams(model.seed)).train
+    named = model.suggest_anchors(train.inputs, train.labels, 3).tolist()
+    assert (code, out.splitlines()) == (0, [f"label next: example {e}, slot {s}" for e, s in named]), error
+    code, _, error = softpnet_here("suggest", trained[0], "--task", rule, "--count", 0)
+    assert code == 2 and "count is 0, expected a whole number, 1 to 64" in error
 
 
 def test_a_run_can_be_evaluated_from_another_folder(trained, softpnet_here, tmp_path, monkeypatch):

@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from softpnet import Anchors, ConceptSpace, Data, Examples, Group, InputError, Learner, Settings, Task
+from softpnet.experiments.anchors import ANCHORS
 from softpnet.experiments.rows import SEEDS, TABLES, Row
-from softpnet.report import accuracy, canvas, figures, filmstrip, pipeline, samples, seeds
+from softpnet.report import accuracy, anchor_curves, canvas, figures, filmstrip, pipeline, samples, seeds
 from softpnet.report.summary import Summary, summarise
 from softpnet.task.task import Corruption
 
@@ -131,6 +132,43 @@ def test_the_picture_of_the_readme_has_the_means_of_the_records(tmp_path):
     seeds.seed_marks(tmp_path / "seeds.png", summarise(TABLES["short"], SEEDS, root / "results"))
     made = words(tmp_path / "seeds.png")
     assert made and made == words(root / "docs/figures/seeds.png")
+
+
+# Accuracy against the number of anchors
+
+
+def with_anchors(name, **values):
+    row = next(row for row in ANCHORS if row.name == name)
+    values = {f"{metric}_accuracy": found for metric, found in values.items()}
+    return Summary(row, [*range(len(next(iter(values.values()))))], values, [])
+
+
+def test_accuracy_is_drawn_against_anchors_and_where_none_is_refused_the_panel_says_so(tmp_path, monkeypatch):
+    given = [
+        with_anchors("anchors-sudoku-10", concept=[90.0], label=[80.0]),
+        with_anchors("anchors-sudoku-1", concept=[70.0, 60.0], label=[50.0, 40.0]),
+    ]
+    drawn = []
+    panel = anchor_curves._panel
+    monkeypatch.setattr(anchor_curves, "_panel", lambda axes, rows: (panel(axes, rows), drawn.append(axes)))
+    anchor_curves.anchor_curves(tmp_path / "a.png", given)
+    (axes,) = drawn
+    means, marks = axes.lines[:2]
+    assert (list(means.get_xdata()), list(means.get_ydata())) == ([1, 4], [65, 90])  # places of 1 and 10
+    assert (list(marks.get_xdata()), list(marks.get_ydata())) == ([1, 1, 4], [70, 60, 90])
+    said = words(tmp_path / "a.png")
+    assert {"Sudoku", "anchors per value", "refused:", "0", "10"} <= set(said)
+
+
+def test_a_panel_of_a_task_that_may_do_without_anchors_says_nothing_of_refusal(tmp_path):
+    given = [with_anchors("anchors-evenodd-0", concept=[50.0], label=[40.0])]
+    anchor_curves.anchor_curves(tmp_path / "a.png", given)
+    assert "EvenOdd" in words(tmp_path / "a.png") and "refused:" not in words(tmp_path / "a.png")
+
+
+def test_rows_that_say_nothing_of_anchors_are_not_drawn_against_them(tmp_path):
+    with pytest.raises(InputError, match="none of these rows says how many anchors"):
+        anchor_curves.anchor_curves(tmp_path / "a.png", [summary("task", "row", concept=[1.0])])
 
 
 # Data samples

@@ -6,6 +6,8 @@ import re
 import pytest
 import torch
 
+from softpnet.data import mnist
+from softpnet.data.digits import Digits
 from softpnet.errors import InputError, SoftPNetError
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.settings import Settings
@@ -240,3 +242,39 @@ def test_a_number_of_pairs_that_does_not_divide_is_refused():
 def test_mnist_can_come_from_a_folder_named_by_an_option(tmp_path):
     with pytest.raises(SoftPNetError, match=re.escape(str(tmp_path))):
         load("visual_sudoku", {"mnist": str(tmp_path)}).data(Streams(0))
+
+
+@pytest.mark.parametrize("name", ["mnist_evenodd", "visual_sudoku", "kand_logic"])
+def test_more_anchors_show_their_values_and_leave_all_else_as_it_was(name):
+    small = {"kand_logic": {"train": 40, "test": 2, "anchors": 3}}.get(name, {"train": 32, "anchors": 3})
+    one = load(name, small | {"anchors": 1}).data(Streams(0))
+    more = load(name, small).data(Streams(0))
+    assert torch.equal(one.train.inputs, more.train.inputs) and torch.equal(
+        one.tests["test"].inputs, more.tests["test"].inputs
+    )
+    assert more.anchors.concepts.bincount().tolist() == [3] * len(one.anchors.inputs)
+    assert len(more.anchors.inputs.unique(dim=0)) == 3 * len(one.anchors.inputs)
+    first = (more.anchors.concepts == one.anchors.concepts[:, None]).int().argmax(1)
+    assert torch.equal(more.anchors.inputs[first], one.anchors.inputs)
+
+
+def test_evenodd_anchors_of_each_digit_are_its_first_images_and_none_means_two_digits_alone():
+    images, labels = mnist.load("train")
+    shown = load("mnist_evenodd", {"train": 16, "anchors": 3}).data(Streams(0)).anchors
+    sevens = images[labels == 7][:3]
+    assert torch.equal(shown.inputs[shown.concepts == 7], sevens)
+    none = load("mnist_evenodd", {"train": 16, "anchors": 0}).data(Streams(0)).anchors
+    assert none.concepts.tolist() == [0, 1] and torch.equal(none.inputs, shown.inputs[[0, 3]])
+
+
+def test_too_few_objects_for_so_many_anchors_of_each_primitive_are_refused():
+    with pytest.raises(
+        InputError, match=r"training scenes show a .* \d+ times, expected 30 for its anchors; make option train"
+    ):
+        load("kand_logic", {"train": 20, "test": 2, "anchors": 30}).data(Streams(0))
+
+
+def test_more_anchors_than_images_of_a_digit_are_refused():
+    digits = Digits(torch.zeros(3, 1, 2, 2), torch.tensor([0, 0, 1]))
+    with pytest.raises(InputError, match="2 images are wanted of each digit, but of one there are 1"):
+        digits.first(torch.arange(2), 2)
