@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: quickstart test tests browser bench torture check ruff mypy clean
+.PHONY: quickstart test tests coverage notebooks browser bench torture check ruff mypy clean
 
 quickstart: $(READY)
 	$(BIN)/softpnet train kand_logic --option train=1000 --epochs 4
@@ -15,7 +15,18 @@ test: ruff
 
 # neighbours stay in one process, which then makes what they share once; three, since some tests wait for processes
 tests: $(READY)
-	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal $(COUNTED)
+
+# the same, with the lines counted that ran, also in processes that tests start; a fifth slower, so not part of `test`
+coverage: ruff
+	$(MAKE) --no-print-directory --jobs 2 mypy tests COUNTED="--cov --cov-report=term"
+
+# from text to .ipynb files beside it, executed
+NOTEBOOKS := $(wildcard docs/notebooks/*.md)
+notebooks: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[notebooks]'
+	$(BIN)/jupytext --quiet --to notebook --set-kernel python3 $(NOTEBOOKS)
+	$(BIN)/jupyter-execute --inplace $(NOTEBOOKS:.md=.ipynb)
 
 # the report in a real browser; its tests are apart, since not every machine has one
 browser: $(READY)

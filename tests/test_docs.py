@@ -26,7 +26,7 @@ from softpnet.task.settings import Settings
 from softpnet.training.streams import Streams
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 OTHERS = {"--help", "--constraint", "--no-deps"}  # options of every command, and of pip
 
 

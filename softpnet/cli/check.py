@@ -34,9 +34,11 @@ class Check:
         """Print the report; 0 where no check failed, 1 where one did."""
         from softpnet import tasks
         from softpnet.checks.check_task import check_task
+        from softpnet.cli.display import waiting
 
         task = tasks.load(self.task, parse_options(self.option))
         chosen = {"preset": self.preset, "encoder": self.encoder, **self.settings}
-        report = check_task(task, method=self.method, seed=self.seed, **chosen)
+        with waiting("checking the task"):
+            report = check_task(task, method=self.method, seed=self.seed, **chosen)
         say(report)
         return 0 if report.ok else 1

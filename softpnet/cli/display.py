@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Task as Line
+from rich.text import Text
 
-from softpnet.terminal import complain, console, hush, marked, say, say_table, unless_gone
+from softpnet.terminal import complain, console, harmless, hush, marked, say, say_table, unless_gone
 
 if TYPE_CHECKING:
     from softpnet.learner import Learner
@@ -24,10 +35,27 @@ SHORT = {
     "loss_concepts": "concepts",
     "gamma": "gamma",
     "rule_weight": "lambda",
-    "acceptance": "accepted",
     "validation_label_accuracy": "validation label",
     "validation_rule_agreement": "agreement",
 }
+
+
+class Numbers(ProgressColumn):
+    """Those of the last step; before the first one, what is being done, and for how long."""
+
+    def __init__(self, model: Learner) -> None:
+        super().__init__()
+        self.model = model
+
+    def render(self, task: Line) -> Text:
+        numbers = task.fields["numbers"]
+        return Text(f"{self.stage()}, {task.elapsed or 0:.0f} s" if numbers is None else harmless(numbers))
+
+    def stage(self) -> str:
+        if not self.model.notes:  # they are there once the training is built
+            return "compiling the rule and checking the data"
+        frozen = any("features of the training inputs are computed once" in note for note in self.model.notes)
+        return "computing the features of the training inputs" if frozen else "starting"
 
 
 class Display:
@@ -40,7 +68,7 @@ class Display:
         self.bar = Progress(
             TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[numbers]}"),
+            Numbers(self.model),
             TimeRemainingColumn(),
             console=self.console,
             disable=not self.terminal,
@@ -51,6 +79,7 @@ class Display:
 
     def __enter__(self) -> Display:
         self.bar.start()
+        self.line = self.bar.add_task("", total=None, epoch=0, epochs=self.model.settings.epochs, numbers=None)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,17 +94,12 @@ class Display:
             if step.epoch_done and self.model.is_main_process:
                 say(f"epoch {step.epoch + 1}/{step.epochs}: {self._numbers(step)}; {step.seconds:.3g} s", flush=True)
             return
-        if self.line is None:
-            self.line = self.bar.add_task(
-                "", total=None, epoch=0, epochs=step.epochs, numbers="warming up on the anchors"
-            )
         if step.warming_up:
+            self.bar.update(self.line, numbers="warming up on the anchors")
             return
         done = step.epoch * step.steps + step.step + 1
         total = step.epochs * step.steps
-        self.bar.update(
-            self.line, completed=done, total=total, epoch=step.epoch + 1, numbers=marked(self._numbers(step))
-        )
+        self.bar.update(self.line, completed=done, total=total, epoch=step.epoch + 1, numbers=self._numbers(step))
 
     def _numbers(self, step: Step) -> str:
         self.judged |= {name: value for name, value in step.means.items() if name.startswith("validation_")}
@@ -92,6 +116,20 @@ def _stop(bar: Progress) -> None:
     hush()
     with unless_gone():
         bar.stop()
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """On a terminal, a line that moves while the block runs, with its seconds; elsewhere nothing."""
+    to = console(error=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    bar = Progress(*columns, console=to, transient=True, disable=not to.is_terminal)
+    bar.start()
+    bar.add_task(marked(what), total=None)
+    try:
+        yield
+    finally:
+        _stop(bar)
 
 
 def count_up(done: Iterable[str], total: int) -> None:

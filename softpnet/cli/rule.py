@@ -25,13 +25,15 @@ class Rule:
     def run(self) -> int:
         """0 where the rule is compiled, 1 where it is not."""
         from softpnet import tasks
+        from softpnet.cli.display import waiting
         from softpnet.rules.compile import compilation
         from softpnet.rules.diagram import Diagram
         from softpnet.rules.function import check_rule
 
         task = tasks.load(self.task, parse_options(self.option))
         check_rule(task)
-        found = compilation(task)
+        with waiting("compiling the rule"):
+            found = compilation(task)
         say(f"{task.name}: {task.space.k} concepts, {task.space.size:,} assignments")
         say(f"rule: {found}")
         if not isinstance(found.rule, Diagram):

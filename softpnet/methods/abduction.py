@@ -23,7 +23,7 @@ class Method(base.Method):
     probabilities, normalised (gamma = 1). The KL is the only loss, so that its weight in the settings is not used.
     """
 
-    columns: ClassVar[tuple[str, ...]] = ("loss_kl", "gamma", "acceptance", "distinct", "found")
+    columns: ClassVar[tuple[str, ...]] = ("loss_kl", "gamma")
     fixed: ClassVar[dict[str, Any]] = {"targets": "kbest", "target": "soft", "gamma": 1.0, "gamma_decay": 1.0}
 
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:

@@ -23,15 +23,7 @@ INFERENCE_SEED = 0
 class Method(base.Method):
     """Galván-López et al., Soft Symbol Grounding for Prototypical Concepts (NeSy 2026), algorithm 1."""
 
-    columns: ClassVar[tuple[str, ...]] = (
-        "loss_proto",
-        "loss_kl",
-        "gamma",
-        "rule_weight",
-        "acceptance",
-        "distinct",
-        "found",
-    )
+    columns: ClassVar[tuple[str, ...]] = ("loss_proto", "loss_kl", "gamma", "rule_weight")
 
     def module(self, encoders: Mapping[str, nn.Module]) -> Reader:
         space, scaled = self.task.space, self.settings.scaled

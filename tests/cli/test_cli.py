@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import errno
+import io
 import json
 import os
 import pty
@@ -12,15 +13,18 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import numpy
 import pytest
 import torch
 from PIL import Image
+from rich.console import Console
 
 from softpnet import Learner, Settings, methods, tasks
 from softpnet.checks.check_task import CHECKS
+from softpnet.cli import display
 from softpnet.cli.display import show_metrics
 from softpnet.report import remarks
 from softpnet.task.data import make_data
@@ -791,6 +795,40 @@ def test_a_terminal_shows_epoch_gamma_and_lambda(interrupted):
     assert re.search(r"epoch [1-9]\d*/100000", screen)
     assert re.search(r"gamma (1|0\.\d+)", screen) and re.search(r"lambda 1\b", screen)
     assert re.search(r"proto \d", screen) and re.search(r"KL -?\d", screen)
+    assert "compiling the rule and checking the data, 0 s" in screen.partition("epoch 1/")[0]
+
+
+@pytest.mark.parametrize(
+    "notes, shown",
+    [
+        ([], "compiling the rule and checking the data"),
+        (["targets: exact"], "starting"),
+        (
+            ["encoder a is frozen: its features of the training inputs are computed once"],
+            "computing the features of the training inputs",
+        ),
+    ],
+)
+def test_before_the_first_step_a_terminal_says_what_is_being_done(notes, shown):
+    column = display.Numbers(types.SimpleNamespace(notes=notes))
+    line = types.SimpleNamespace(fields={"numbers": None}, elapsed=12.3)
+    assert column.render(line).plain == f"{shown}, 12 s"
+    line.fields["numbers"] = "KL 0.1"
+    assert column.render(line).plain == "KL 0.1"
+
+
+@pytest.mark.parametrize("arguments, said", [(["rule"], "compiling the rule"), (["check"], "checking the task")])
+def test_a_terminal_shows_what_is_waited_for_and_a_log_does_not(softpnet_here, home, monkeypatch, arguments, said):
+    assert said not in softpnet_here(*arguments, home / "my_rule.py")[2]
+    screen = io.StringIO()
+    monkeypatch.setattr(display, "console", lambda error: Console(file=screen, force_terminal=True, width=100))
+    softpnet_here(*arguments, home / "my_rule.py")
+    assert said in screen.getvalue()
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_the_line_of_an_epoch_has_no_number_that_needs_the_glossary(name):
+    assert not {"acceptance", "distinct", "found"} & set(methods.find(name).columns)
 
 
 def test_ctrl_c_saves_what_was_learned_and_exits_130(interrupted):
