@@ -243,16 +243,9 @@ def test_every_field_on_the_page_of_public_names_has_its_words():
         (defined,) = ast.parse(inspect.getsource(each)).body
         assert isinstance(defined, ast.ClassDef)
         body = defined.body
-        told = {ast.unparse(one.target) for one, two in itertools.pairwise(body) if is_field(one) and is_text(two)}
-        assert told == {ast.unparse(one.target) for one in body if is_field(one)}, each
-
-
-def is_field(statement):
-    return isinstance(statement, ast.AnnAssign)
-
-
-def is_text(statement):
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        fields = [ast.unparse(one.target) for one in body if isinstance(one, ast.AnnAssign)]
+        told = [one for one, two in itertools.pairwise(body) if isinstance(two, ast.Expr)]
+        assert fields == [ast.unparse(one.target) for one in told if isinstance(one, ast.AnnAssign)], each
 
 
 def test_the_site_has_every_page():
