@@ -1,5 +1,8 @@
 """What README and docs show is run as it stands there."""
 
+import ast
+import inspect
+import itertools
 import json
 import pkgutil
 import re
@@ -70,10 +73,47 @@ def test_the_page_runs(page):
     assert namespace["task"](values=4).space.size == 16 and namespace["task"]().space.size == 9  # the last block's
 
 
-def test_the_page_of_rules_runs_and_counts_what_it_says():
+def run(page):
     namespace: dict[str, Any] = {}
-    for block in python_blocks("docs/rules.md"):
+    for block in python_blocks(page):
         exec(block, namespace)
+    return namespace
+
+
+def test_ten_minutes_end_with_a_model_that_reads_and_is_kept():
+    made = run("docs/start.md")
+    assert made["scores"]["concept_accuracy"] > 0.95
+    assert torch.equal(made["again"].predict(made["inputs"]).concepts, made["model"].predict(made["inputs"]).concepts)
+
+
+def test_the_page_of_shortcuts_shows_one():
+    made = run("docs/shortcuts.md")
+    assert [made["harmless"](made[rule]) for rule in ("same", "total")] == [6, 1]
+    assert min(made["true_names"]) > 0.95
+    label, concept = made["wrong_names"]
+    assert label > 0.95 and concept < 0.05
+    assert made["noticed"][0] < 0.5
+
+
+def test_the_page_on_wrong_concepts_names_what_the_rule_cannot_tell_apart():
+    made = run("docs/when-concepts-stay-wrong.md")
+    assert "2 of 6 exchanges of two values change no label" in made["report"]["shortcuts"].message
+    assert made["scores"]["concept_accuracy"] > 0.9
+
+
+def test_each_answer_to_the_three_questions_leads_to_code_that_runs():
+    page = ROOT / "docs/your-own-task.md"
+    asked = page.read_text().partition("## Three questions")[2].partition("\n## ")[0]
+    links = re.findall(r"\]\(([^)#]*)#([^)]+)\)", asked)
+    assert len(links) >= 15
+    for name, heading in links:
+        text = (page.parent / name if name else page).read_text()
+        sections = {as_link(part.partition("\n")[0]): part for part in re.split(r"^#+ ", text, flags=re.M)}
+        assert "```python" in sections[heading], f"{name}#{heading} has no code"
+
+
+def test_the_page_of_rules_runs_and_counts_what_it_says():
+    namespace = run("docs/rules.md")
     assert namespace["rule"].count(namespace["labels"]) == [4, 1]
     by_digits = compilation(namespace["by_digits"]).rule
     assert by_digits.count(torch.tensor([[0, 0, 3], [1, 9, 8]])) == [4, 1]
@@ -182,10 +222,47 @@ def test_the_page_says_how_much_truth_the_cache_teaches_a_network_that_reads_wel
         torch.testing.assert_close(torch.tensor(told), torch.tensor(expected), atol=1.5, rtol=0)
 
 
-def test_the_page_of_public_names_is_that_of_the_docstrings_and_has_them_all():
-    made = runpy.run_path(str(ROOT / "docs/api.py"))
-    assert made["page"]() == (ROOT / "docs/api.md").read_text()
-    assert set(softpnet.__all__) <= {name for part in made["PARTS"].values() for name in part}
+def public_names():
+    """What docs/api.md shows: names, and what of them it lists, "true" for all that has a docstring."""
+    page = (ROOT / "docs/api.md").read_text()
+    return re.findall(r"^::: (\S+)\n(?:    options:\n      members: (.*)\n)?", page, flags=re.M)
+
+
+def test_the_page_of_public_names_has_them_all_and_each_says_what_it_is():
+    assert {f"softpnet.{name}" for name in softpnet.__all__} <= {name for name, _ in public_names()}
+    for name, members in public_names():
+        shown = pkgutil.resolve_name(name)
+        for member in re.findall(r"\w+", members) if members != "true" else []:
+            assert inspect.getdoc(getattr(shown, member)), f"{name}.{member} has no docstring, so it is not shown"
+
+
+def test_every_field_on_the_page_of_public_names_has_its_words():
+    shown = [pkgutil.resolve_name(name) for name, members in public_names() if members == "true"]
+    assert {softpnet.Settings, softpnet.Examples, softpnet.Prediction} <= set(shown)
+    for each in shown:
+        (defined,) = ast.parse(inspect.getsource(each)).body
+        assert isinstance(defined, ast.ClassDef)
+        body = defined.body
+        fields = [ast.unparse(one.target) for one in body if isinstance(one, ast.AnnAssign)]
+        told = [one for one, two in itertools.pairwise(body) if isinstance(two, ast.Expr)]
+        assert fields == [ast.unparse(one.target) for one in told if isinstance(one, ast.AnnAssign)], each
+
+
+def test_the_site_has_every_page():
+    named = re.findall(r"^ +- .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.M)
+    places = runpy.run_path(str(ROOT / "docs/hooks.py"))["PLACES"]
+    outside = [place for source, place in places.items() if source.endswith(".md")]
+    inside = [page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")]
+    assert sorted(named) == sorted([*outside, *inside])
+
+
+def test_links_that_leave_the_folder_of_pages_lead_to_pages_of_the_site():
+    linked = runpy.run_path(str(ROOT / "docs/hooks.py"))["linked"]
+    shown = "[a](../examples/addition.py) [b](../CONTRIBUTING.md#a-method) [c](../examples) [d](api.md) x[0](y)"
+    there = "[a](examples/addition.md) [b](CONTRIBUTING.md#a-method) [c](examples.md) [d](api.md) x[0](y)"
+    assert linked(shown, "docs/rules.md", "rules.md") == there
+    assert linked("[a](docs/rules.md#rows)", "README.md", "index.md") == "[a](rules.md#rows)"
+    assert linked("[a](README.md)", "CHANGELOG.md", "CHANGELOG.md") == "[a](index.md)"
 
 
 def test_the_three_files_of_contributing_train_and_their_targets_are_exact(tmp_path):
@@ -238,7 +315,7 @@ def test_the_page_of_commands_lists_them_all():
     assert set(COMMANDS) <= set(shown)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "api.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_is_read_once(page):
     """No line of the source over 100 characters, no paragraph over 90 words; tables, code and links aside."""
     text = re.sub(r"<!-- begin.*?<!-- end|^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
@@ -256,8 +333,11 @@ def test_the_readme_has_at_most_900_words_and_a_table_of_eight_rows():
 
 def headings(page):
     """As a link names them."""
-    found = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.M)
-    return [re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in found]
+    return [as_link(heading) for heading in re.findall(r"^#+ (.*)$", page.read_text(), flags=re.M)]
+
+
+def as_link(heading):
+    return re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -268,9 +348,33 @@ def test_local_links_lead_somewhere(page):
         assert not heading or heading in headings(target), f"{link or page.name} has no heading {heading}"
 
 
-def test_what_was_tried_before_the_search_is_in_its_file():
+@pytest.mark.parametrize(
+    "page, start, least", [("search.md", "| idea |", 20), ("when-concepts-stay-wrong.md", "| change |", 15)]
+)
+def test_what_was_tried_before_the_search_is_in_its_file(page, start, least):
     runs = [json.loads(line) for line in (ROOT / "results/choices/recipe.jsonl").read_text().splitlines()]
     known = {f"{run['concept']:.2f}" for run in runs}
-    table = (ROOT / "docs/search.md").read_text().partition("| idea |")[2]
+    table = (ROOT / "docs" / page).read_text().partition(start)[2]
     shown = re.findall(r"\d+\.\d\d(?= )", table)
-    assert len(shown) > 20 and set(shown) <= known
+    assert len(shown) > least and set(shown) <= known
+
+
+def test_figures_in_prose_are_those_of_the_tables():
+    pages = [(ROOT / "docs" / name).read_text() for name in ("results-tables.md", "examples.md")]
+    tables = "".join(page[page.index("**Overview") :].partition("\n**")[0] for page in pages)
+    found = re.findall(r"^\| ([^|]+) \| \d+ \| ([0-9.]+) [^|]*\| ([0-9.]+) ", tables, flags=re.M)
+    percent = {run: (f"{float(concept):.1f}", f"{float(label):.1f}") for run, concept, label in found}
+    said = {
+        "sum of two digits (EvenOdd)": "EvenOdd, best",
+        "product of two digits": "Product of two digits",
+        "six digits, in order or not": "Non-decreasing sequence of six digits",
+        "XOR of two parities: 20 of 45 exchanges change no label": "XOR of two parities",
+    }
+    page = (ROOT / "docs/when-concepts-stay-wrong.md").read_text()
+    for words, run_name in said.items():
+        assert f"| {words} | {' | '.join(percent[run_name])} |" in page, percent[run_name]
+    prose = " ".join((ROOT / "docs/shortcuts.md").read_text().split())
+    concept, label = percent["Sudoku, abduction"]
+    assert f"judged {label} % of the boards right and read {concept} % of the digits" in prose
+    product, exclusive = percent["Product of two digits"], percent["XOR of two parities"]
+    assert f"gives {product[0]} % of them, and the XOR of their parities {exclusive[0]} %" in prose

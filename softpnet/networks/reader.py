@@ -34,9 +34,12 @@ def at_least_single(x: Tensor) -> Tensor:
 class Prediction(NamedTuple):
     """What was read in every example."""
 
-    concepts: Tensor  # [N, k]; -1 where it abstains
-    labels: Tensor  # [N] or [N, m], the rule applied to the concepts; -1 where it abstains from one of them
-    probabilities: Tensor  # [N, k, h], at the model's temperature
+    concepts: Tensor
+    """`[N, k]`; -1 where it abstains."""
+    labels: Tensor
+    """`[N]` or `[N, m]`, the rule applied to the concepts; -1 where it abstains from one of them."""
+    probabilities: Tensor
+    """`[N, k, h]`, at the model's temperature."""
 
 
 class Reader(nn.Module):

@@ -25,7 +25,8 @@ class Cache:
     Attributes:
         rows: `[M, k]`, in a small integer type; `lines`, the same as lines of a table of scores.
         labels: the labels that have rows, `[L]` or `[L, m]`, sorted.
-        starts, counts: where each label's rows lie, `[L]`.
+        starts: where each label's rows begin, `[L]`.
+        counts: how many they are, `[L]`.
         complete: whether all of S(y) is there, `[L]`.
     """
 

@@ -21,17 +21,23 @@ AT_ONCE = 512
 class Prediction(NamedTuple):
     """What was read in every example."""
 
-    concepts: np.ndarray  # [N, k]; -1 where it abstains
-    labels: np.ndarray | None  # [N] or [N, m]; -1 where it abstains or does not know; None where there is no rule
-    probabilities: np.ndarray  # [N, k, h], calibrated
+    concepts: np.ndarray
+    """`[N, k]`; -1 where it abstains."""
+    labels: np.ndarray | None
+    """`[N]` or `[N, m]`; -1 where it abstains or does not know; None where there is no rule."""
+    probabilities: np.ndarray
+    """`[N, k, h]`, calibrated."""
 
 
 class Feasible(NamedTuple):
     """The best reading of every example whose label is known."""
 
-    concepts: np.ndarray  # [N, k], the most probable assignment that has the label
-    probabilities: np.ndarray  # [N], its share among all assignments that have the label
-    label_probabilities: np.ndarray  # [N], P(y|x)
+    concepts: np.ndarray
+    """`[N, k]`, the most probable assignment that has the label."""
+    probabilities: np.ndarray
+    """`[N]`, its share among all assignments that have the label."""
+    label_probabilities: np.ndarray
+    """`[N]`, P(y|x)."""
 
 
 def load(path: str | os.PathLike[str], threads: int | None = None) -> Model:

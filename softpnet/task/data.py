@@ -27,16 +27,21 @@ class Examples(NamedTuple):
     Concepts are there to judge by; of all methods only one that declares `needs_concepts` trains on them.
     """
 
-    inputs: Any  # [N, n, *shape]: a tensor, or a source that has len() and gives an example [n, *shape] by its number
-    labels: Tensor  # [N] or [N, m]
-    concepts: Tensor | None = None  # [N, k]
+    inputs: Any
+    """`[N, n, *shape]`: a tensor, or a source that has len() and gives an example `[n, *shape]` by its number."""
+    labels: Tensor
+    """`[N]` or `[N, m]`."""
+    concepts: Tensor | None = None
+    """`[N, k]`."""
 
 
 class Anchors(NamedTuple):
     """Labelled inputs of a group: one or several of a primitive; none of one that the rule tells from all others."""
 
-    inputs: Tensor  # [M, *shape]
-    concepts: Tensor  # [M] primitive ids, or [M, a] attribute values
+    inputs: Tensor
+    """`[M, *shape]`."""
+    concepts: Tensor
+    """`[M]` primitive ids, or `[M, a]` attribute values."""
 
     @classmethod
     def at(cls, space: ConceptSpace, inputs: Any, slots: Any, concepts: Any, group: str | None = None) -> Anchors:
@@ -68,8 +73,11 @@ class Data(NamedTuple):
     """What a task trains and is judged on."""
 
     train: Examples
-    anchors: Anchors | Mapping[str, Anchors]  # by group name where there are several groups
-    tests: Mapping[str, Examples]  # the first one is the split that is reported
+    """Inputs and labels to train on."""
+    anchors: Anchors | Mapping[str, Anchors]
+    """By group name where there are several groups."""
+    tests: Mapping[str, Examples]
+    """By name; the first one is the split that is reported."""
 
 
 def make_data(task: Task, streams: Callable[[str], Generator]) -> Data:

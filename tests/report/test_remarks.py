@@ -1,5 +1,6 @@
 """Concepts that stay wrong while labels are right are remarked upon, by the worst of them."""
 
+import re
 from pathlib import Path
 
 import torch
@@ -47,8 +48,8 @@ def test_one_badly_read_group_is_named_although_the_mean_over_groups_is_fine():
     assert said.startswith(
         "test: labels are right more often than 'speed', by 28.0 points (58 % of 'high' read as 'low')."
     )
-    assert "When concepts stay wrong" in said
-    assert "When concepts stay wrong" in (Path(__file__).parents[2] / "docs/your-own-task.md").read_text()
+    (page,) = re.findall(r"docs/\S+\.md", said)
+    assert (Path(__file__).parents[2] / page).exists()
 
 
 def test_what_is_read_right_most_of_the_time_is_not_remarked_upon():
