@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import torch
@@ -9,13 +10,14 @@ from torch import Tensor, nn
 
 from softpnet.errors import InputError
 from softpnet.metrics import all_metrics
-from softpnet.networks.calibration import Calibration, decided
+from softpnet.networks.calibration import Calibration, check_reject, decided
 from softpnet.networks.finite import check_read
 from softpnet.networks.reader import Prediction, Reader, in_parts, module_key, read
 from softpnet.networks.reanchor import find_primitive, reanchored
 from softpnet.rules.confidence import label_probabilities
 from softpnet.rules.labels import unknown_in
 from softpnet.task.anchors import AnchorSet
+from softpnet.task.data import Inputs
 from softpnet.task.inputs import check_concepts, check_inputs, check_labels
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
@@ -43,6 +45,24 @@ class Trained:
         log_p = read(self._fitted(), inputs)
         check_read(log_p.amax(-1), inputs)  # NaN, or no value that is possible
         return decided(self.task, log_p, self.calibration, reject)
+
+    def stream(self, inputs: Any, reject: float | None = None) -> Iterator[Prediction]:
+        """What `predict` gives, to the same bits, but part by part: `for part in model.stream(source): ...`.
+
+        A source is read as far as answers are asked for, and nothing of it is kept.
+        """
+        inputs = check_inputs(inputs, self.task.space, self.input_shape)
+        check_reject(reject, self.calibration)
+        return self._streamed(self._fitted(), inputs, reject)
+
+    @torch.inference_mode()
+    def _streamed(self, module: Reader, inputs: Inputs, reject: float | None) -> Iterator[Prediction]:
+        before = 0
+        for part in in_parts(self.task.space, inputs):
+            log_p = module.log_p(part)
+            check_read(log_p.amax(-1), part, before)
+            yield decided(self.task, log_p, self.calibration, reject)
+            before += len(part)
 
     def score(self, inputs: Any, labels: Tensor, concepts: Tensor | None = None) -> dict[str, float]:
         """Accuracy, F1 and calibration error of labels and, where the true concepts `[N, k]` are given, of concepts.
