@@ -52,8 +52,8 @@ PARTS: dict[str, dict[str, list[str]]] = {
     },
     "Training and reading": {
         "Learner": [
-            *("fit", "predict", "score", "embed", "prototypes", "suggest_anchors", "encoder", "reanchor"),
-            *("save", "load", "export", "config"),
+            *("fit", "predict", "stream", "score", "embed", "prototypes", "suggest_anchors", "encoder", "reanchor"),
+            *("to", "save", "load", "export", "config"),
         ],
         "Prediction": [],
     },

@@ -17,17 +17,19 @@ COPIES = ("aten::_to_copy", "aten::copy_", "aten::to")
 class There(Tensor):
     """A tensor on the device; `here` are its numbers."""
 
+    here: Tensor
+
     @staticmethod
     def __new__(cls, here):
         made = Tensor._make_wrapper_subclass(cls, here.shape, strides=here.stride(), dtype=here.dtype, device=DEVICE)
         made.here = here
         return made
 
-    def __repr__(self):
+    def __repr__(self, **_):  # type: ignore[override]
         return f"There({self.here})"
 
     @classmethod
-    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):  # type: ignore[override]
         raise AssertionError(f"{function} was called outside of FakeDevice")
 
 
