@@ -190,10 +190,13 @@ def test_a_model_on_a_device_answers_as_on_the_cpu_and_its_answers_are_there(rul
     with FakeDevice():
         there.module = moved(copy.deepcopy(model.module))
         found, score = answers(there)
+        there.anchors = [*model.anchors]
+        shown = there.reanchor(2, inputs[0, :1]).prototypes()
     assert there.module.device == DEVICE
     assert not any(isinstance(each, There) for each in found)
     assert all(map(torch.equal, found, expected))
     assert score == judged
+    assert all(map(torch.equal, shown, model.reanchor(2, inputs[0, :1]).prototypes()))
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:1", "cuda:99", "mps"])
