@@ -183,6 +183,7 @@ def test_a_model_on_a_device_answers_as_on_the_cpu_and_its_answers_are_there(rul
     def answers(model):
         found = model.predict(inputs, reject=0.5), *zip(*model.stream(inputs), strict=True)
         flat = [*found[0], *(torch.cat(part) for part in found[1:]), *model.embed(inputs), *model.prototypes()]
+        flat.append(model.suggest_anchors(inputs, rule(concepts), 5))
         return flat, model.score(inputs, rule(concepts), concepts)
 
     expected, judged = answers(model)
