@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import torch
@@ -9,16 +10,18 @@ from torch import Tensor, nn
 
 from softpnet.errors import InputError
 from softpnet.metrics import all_metrics
-from softpnet.networks.calibration import Calibration, decided
+from softpnet.networks.calibration import Calibration, check_reject, decided
 from softpnet.networks.finite import check_read
 from softpnet.networks.reader import Prediction, Reader, in_parts, module_key, read
 from softpnet.networks.reanchor import find_primitive, reanchored
 from softpnet.rules.confidence import label_probabilities
 from softpnet.rules.labels import unknown_in
 from softpnet.task.anchors import AnchorSet
+from softpnet.task.data import Inputs
 from softpnet.task.inputs import check_concepts, check_inputs, check_labels
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
+from softpnet.training.processes import checked_device
 from softpnet.training.suggest import suggest_slots
 
 
@@ -32,17 +35,45 @@ class Trained:
     input_shape: torch.Size | None = None
     settings: Settings
 
+    def to(self, device: str) -> Self:
+        """Answer on this device from now on, such as "cuda:1".
+
+        A model is where it was trained, and one that was loaded is on the CPU.
+        """
+        self._fitted().to(checked_device(device))
+        return self
+
     @torch.inference_mode()
     def predict(self, inputs: Any, reject: float | None = None) -> Prediction:
         """Concepts by arg-max, the label by the rule, and every concept's calibrated probabilities.
 
         With `reject`, such as 0.05, concepts that are not sure enough are -1, so that the expected error of the others
         is at most that; the label, or every entry of a label vector, is -1 where a concept is.
+
+        It is computed where the model is, and the answer is on the CPU.
         """
         inputs = check_inputs(inputs, self.task.space, self.input_shape)
         log_p = read(self._fitted(), inputs)
         check_read(log_p.amax(-1), inputs)  # NaN, or no value that is possible
         return decided(self.task, log_p, self.calibration, reject)
+
+    def stream(self, inputs: Any, reject: float | None = None) -> Iterator[Prediction]:
+        """What `predict` gives, to the same bits, but part by part: `for part in model.stream(source): ...`.
+
+        A source is read as far as answers are asked for, and nothing of it is kept.
+        """
+        inputs = check_inputs(inputs, self.task.space, self.input_shape)
+        check_reject(reject, self.calibration)
+        return self._streamed(self._fitted(), inputs, reject)
+
+    @torch.inference_mode()
+    def _streamed(self, module: Reader, inputs: Inputs, reject: float | None) -> Iterator[Prediction]:
+        before = 0
+        for part in in_parts(module, inputs):
+            log_p = module.log_p(part)
+            check_read(log_p.amax(-1), part, before)
+            yield decided(self.task, log_p, self.calibration, reject)
+            before += len(part)
 
     def score(self, inputs: Any, labels: Tensor, concepts: Tensor | None = None) -> dict[str, float]:
         """Accuracy, F1 and calibration error of labels and, where the true concepts `[N, k]` are given, of concepts.
@@ -54,19 +85,22 @@ class Trained:
         whole = check_labels(labels, len(inputs), self.task)
         truth = None if concepts is None else check_concepts(concepts, len(inputs), self.task.space)
         found = self.predict(inputs)
-        sure, unknown = label_probabilities(self.task, *found[1:]), unknown_in(self.task, whole)
+        where = self._fitted().device
+        sure = label_probabilities(self.task, found.labels.to(where), found.probabilities.to(where))
+        sure, unknown = None if sure is None else sure.cpu(), unknown_in(self.task, whole)
         return all_metrics(self.task.space, *found, truth, whole, sure, unknown)
 
     @torch.inference_mode()
     def embed(self, inputs: Any) -> list[Tensor]:
         """Embeddings of the slots of each group, `[N, n_g, D]`."""
         inputs = check_inputs(inputs, self.task.space, self.input_shape)
-        parts = map(self._fitted().embed, in_parts(self.task.space, inputs))
-        return [check_read(torch.cat(group), inputs) for group in zip(*parts, strict=True)]
+        module = self._fitted()
+        parts = map(module.embed, in_parts(module, inputs))
+        return [check_read(torch.cat(group).cpu(), inputs) for group in zip(*parts, strict=True)]
 
     def prototypes(self) -> list[Tensor]:
         """The prototypes of each group, `[P, D]`; none where the method has no prototypes."""
-        return [p.detach() for p in self._fitted().settled()]
+        return [p.detach().cpu() for p in self._fitted().settled()]
 
     def reanchor(self, value: Any, inputs: Tensor, *, add: bool = False, group: str | None = None) -> Self:
         """Show a value by other inputs `[A, *shape]`, or one `[*shape]`, without training; itself.

@@ -84,7 +84,7 @@ class Evaluate:
         table, task = Table(path), model.task
         # Images come last, since reading them takes longest.
         truth = labels_and_concepts(task, table, flat(self.labels) or ("label",), flat(self.concepts))
-        inputs = slot_images(model, table, flat(self.columns), flat(self.boxes), self.resize)
+        inputs = slot_images(model, flat(self.columns), flat(self.boxes), self.resize)(table)
         examples = Examples(inputs, *truth)
         tests = {path.stem: examples}
         metrics = scores(model, tests)

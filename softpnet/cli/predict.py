@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
 from softpnet.cli.options import Several, flat
 from softpnet.errors import InputError
 from softpnet.terminal import say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from softpnet.networks.reader import Prediction
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,7 @@ class Predict:
     """One JSON object per example, with every concept's probabilities."""
 
     def run(self) -> int:
-        from softpnet.cli.tables import slot_images
+        from softpnet.cli.tables import TableInputs, slot_images
         from softpnet.data.files import read_images
         from softpnet.data.tables import Table
         from softpnet.learner import Learner
@@ -48,11 +54,18 @@ class Predict:
         model = Learner.load(self.folder, origin=self.task, method=self.method)
         assert model.input_shape is not None
         if self._names_table():
-            images = slot_images(model, Table(self.images[0]), flat(self.columns), flat(self.boxes), self.resize)
+            read = slot_images(model, flat(self.columns), flat(self.boxes), self.resize)
+            inputs: Any = TableInputs(Table(self.images[0]), read)
         else:
-            images = read_images(self.images, model.task.space.slots, model.input_shape, self.resize)
-        found = model.predict(images, self.reject)
-        names = model.task.space.value_names()
+            inputs = read_images(self.images, model.task.space.slots, model.input_shape, self.resize)
+        told = 0
+        for part in model.stream(inputs, self.reject):
+            self._tell(part, model.task.space.value_names(), told)
+            told += len(part.concepts)
+        return 0
+
+    def _tell(self, found: Prediction, names: Sequence[Sequence[str]], first: int) -> None:
+        """A line per example, the first of which has this number."""
         for at, (concepts, label) in enumerate(zip(found.concepts.tolist(), found.labels.tolist(), strict=True)):
             words = [names[i][value] if value >= 0 else None for i, value in enumerate(concepts)]
             label = None if None in words else label
@@ -61,12 +74,11 @@ class Predict:
                     {name: round(float(p), 6) for name, p in zip(names[i], row, strict=False)}
                     for i, row in enumerate(found.probabilities[at].tolist())
                 ]
-                say(json.dumps({"example": at, "label": label, "concepts": words, "probabilities": sure}))
+                say(json.dumps({"example": first + at, "label": label, "concepts": words, "probabilities": sure}))
             else:
                 least = float(found.probabilities[at].amax(-1).min())
                 told, of = " ".join(word or "?" for word in words), "?" if label is None else label
-                say(f"{at}: label {of}, concepts {told} (least certain concept {least:.3f})")
-        return 0
+                say(f"{first + at}: label {of}, concepts {told} (least certain concept {least:.3f})")
 
     def _names_table(self) -> bool:
         """Whether the images are named in a table; raises where a table lacks columns, or columns their table."""

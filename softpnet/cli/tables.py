@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
@@ -16,10 +16,23 @@ from softpnet.task.data import Examples
 from softpnet.task.task import Task
 
 
+class TableInputs:
+    """What is read of the rows of a table, once a batch asks for them: a source of inputs."""
+
+    def __init__(self, table: Table, read: Callable[[Table], Tensor]) -> None:
+        self.table, self.read = table, read
+
+    def __len__(self) -> int:
+        return len(self.table.rows)
+
+    def __getitems__(self, ids: list[int]) -> list[Tensor]:
+        return [*self.read(self.table.some(ids))]
+
+
 def slot_images(
-    model: Learner, table: Table, columns: Sequence[str], boxes: Sequence[str] = (), resize: bool = False
-) -> Tensor:
-    """What the model reads, `[N, n, C, H, W]`: for each slot a column of image files, or a box of an image file."""
+    model: Learner, columns: Sequence[str], boxes: Sequence[str] = (), resize: bool = False
+) -> Callable[[Table], Tensor]:
+    """How the inputs `[N, n, C, H, W]` are read of a table: for each slot a column of image files, or a box in one."""
     slots, shape = model.task.space.slots, model.input_shape
     assert shape is not None
     if boxes and len(boxes) != slots:
@@ -28,8 +41,8 @@ def slot_images(
         one = ", or one for all boxes" if boxes else ""
         raise InputError(f"--columns names {list(columns)}, expected {slots} columns, one per slot{one}")
     if boxes:
-        return table.crops(columns[0] if len(columns) == 1 else columns, boxes, shape)
-    return table.images(columns, shape, resize=resize)
+        return lambda table: table.crops(columns[0] if len(columns) == 1 else columns, boxes, shape)
+    return lambda table: table.images(columns, shape, resize=resize)
 
 
 def labels_and_concepts(

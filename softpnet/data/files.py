@@ -16,6 +16,8 @@ from softpnet.storage import refuse_code, refuse_pipe
 if TYPE_CHECKING:
     from PIL import Image
 
+    from softpnet.data.image_files import ImageFiles
+
 PIXEL_LIMIT = 50_000_000
 """A small file can claim to be a huge image; beyond this none is decoded."""
 BITS_PER_SAMPLE = 258  # of a TIFF
@@ -25,26 +27,28 @@ Box = Sequence[int]
 """Left, top, right, bottom in pixels, the last two just outside it."""
 
 
-def read_images(paths: Sequence[Path], slots: int, shape: Sequence[int], resize: bool = False) -> Tensor:
-    """Image files, `slots` per example in turn, or one .npy array -> float32 `[N, n, C, H, W]` in [0, 1]."""
+def read_images(paths: Sequence[Path], slots: int, shape: Sequence[int], resize: bool = False) -> Tensor | ImageFiles:
+    """Image files, `slots` per example in turn, to be read when asked for; or the numbers of one .npy array."""
+    from softpnet.data.image_files import ImageFiles
+
     for path in paths:
         refuse_code(path)
     if len(paths) == 1 and paths[0].suffix.lower() == ".npy":
         return read_array(paths[0])
     if not paths or len(paths) % slots:
         raise InputError(f"{len(paths)} image files were given; expected a multiple of the {slots} slots of an example")
-    return torch.stack([read_image(path, shape, resize) for path in paths]).unflatten(0, (-1, slots))
+    return ImageFiles([paths[at : at + slots] for at in range(0, len(paths), slots)], shape, resize)
 
 
 def read_array(path: Path) -> Tensor:
-    """One .npy file -> a tensor of the type that it holds."""
+    """One .npy file -> a tensor of the type that it holds, whose numbers stay in the file until they are read."""
     import numpy
 
     refuse_pipe(path)
     try:
-        # Mapped first, so that a header that claims more than the file holds takes no memory. A zip or a pickle, which
-        # `numpy.load` would open, is not looked into.
-        return torch.from_numpy(numpy.array(numpy.lib.format.open_memmap(path, mode="r")))
+        # Mapped, also since a header that claims more than the file holds then takes no memory; what is written to the
+        # tensor stays out of the file ("c"). A zip or a pickle, which `numpy.load` would open, is not looked into.
+        return torch.from_numpy(numpy.lib.format.open_memmap(path, mode="c"))
     except Exception as error:  # whatever a crafted header leads to
         raise InputError(f"{path} cannot be read as an array of numbers: {error}; write it by numpy.save") from error
 

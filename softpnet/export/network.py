@@ -30,7 +30,7 @@ class Shipped(nn.Module):
 
     def __init__(self, reader: Reader, calibration: Calibration | None, rule: Rule | None) -> None:
         super().__init__()
-        self.reader, self.rule = copy.deepcopy(reader).eval().requires_grad_(False), rule
+        self.reader, self.rule = copy.deepcopy(reader).cpu().eval().requires_grad_(False), rule
         groups = reader.space.groups
         temperatures = torch.ones(len(groups)) if calibration is None else calibration.temperatures
         each = temperatures.repeat_interleave(torch.tensor([group.size for group in groups]))

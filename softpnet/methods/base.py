@@ -82,6 +82,13 @@ class Method(ABC):
         """State before the first step; raises if the labels cannot be trained on."""
         return State()
 
+    def place(self, state: State, device: torch.device) -> None:
+        """Once started: move state and targets to where the network computes, if they can be there."""
+        source = getattr(self, "source", None)
+        if source is not None and source.anywhere:
+            source.to(device)
+            state.to(device)
+
     def warm_up(self, module: nn.Module, inputs: Tensor | Features, streams: Streams) -> Tensor | None:
         """Loss of one step before the first epoch, without labels; None for methods that have no such phase.
 
@@ -102,7 +109,7 @@ class Method(ABC):
     def ready(self, module: Reader) -> Reader:
         """The module as inference has it."""
         self.finish(module.eval())
-        return module.float().cpu()
+        return module.float()
 
     def remarks(self) -> list[str]:
         """Once started: settings that take each other's effect away, a sentence each. `check_task` warns of them."""
@@ -173,7 +180,8 @@ class Method(ABC):
         self, state: State, batch: Batch, log_p: Tensor, clock: Clock, gamma: float, generator: Generator
     ) -> tuple[Tensor, Info]:
         """The soft target `[B, k, h]` of a batch that the network reads as log p `[B, k, h]`."""
-        query = Query(batch.ids.cpu(), batch.labels.cpu(), log_p.cpu(), clock.epoch, gamma)
+        device = log_p.device if self.source.anywhere else torch.device("cpu")
+        query = Query(batch.ids.to(device), batch.labels.to(device), log_p.to(device), clock.epoch, gamma)
         target, info = self.source.target(state, query, generator)
         untaught = int((~target.flatten(1).any(1)).sum()) if self._rule_teaches(clock) else 0
         return target.to(log_p.device), info | ({UNTAUGHT: untaught} if untaught else {})

@@ -47,11 +47,14 @@ def tempered(space: ConceptSpace, log_p: Tensor, temperatures: Tensor) -> Tensor
 
 
 def decided(task: Task, log_p: Tensor, calibration: Calibration | None, reject: float | None = None) -> Prediction:
-    """What is told of examples that are read as log p `[N, k, h]`; -1 where they are not sure enough for `reject`."""
+    """What is told of examples that are read as log p `[N, k, h]`; -1 where they are not sure enough for `reject`.
+
+    It is on the CPU, wherever log p is.
+    """
     check_reject(reject, calibration)
-    concepts = log_p.argmax(-1)
+    concepts = log_p.argmax(-1).cpu()
     labels = task.rule(concepts)
-    probabilities = (log_p if calibration is None else calibration.tempered(task.space, log_p)).exp()
+    probabilities = (log_p if calibration is None else calibration.tempered(task.space, log_p)).exp().cpu()
     if calibration is None or reject is None:
         return Prediction(concepts, labels, probabilities)
     told = probabilities.amax(-1) >= calibration.threshold(reject)  # [N, k]

@@ -61,6 +61,8 @@ class ClassifierNetwork(Reader):
 def embedding_size(encoder: nn.Module, like: Tensor) -> int:
     """D of an encoder for inputs like that, `[*shape]`, asked with two blank ones in evaluation mode."""
     training = encoder.training
-    size = encoder.eval()(two_blank(like)).shape[1]
+    size = encoder.eval()(two_blank(like).to(next((each.device for each in encoder.parameters()), like.device))).shape[
+        1
+    ]
     encoder.train(training)
     return int(size)

@@ -17,15 +17,15 @@ def not_finite(tensors: Mapping[str, Tensor], constants: Iterable[str] = ()) -> 
     return [name for name in found if name not in constants]
 
 
-def check_read(output: Tensor, inputs: Inputs) -> Tensor:
-    """What a network made `[N, ...]` of inputs `[N, ...]`; raises where it is not finite."""
+def check_read(output: Tensor, inputs: Inputs, before: int = 0) -> Tensor:
+    """What a network made `[N, ...]` of inputs `[N, ...]`; raises where it is not finite. So many came before them."""
     lost = ~torch.isfinite(output).flatten(1).all(1)  # [N]
     if lost.any():
-        first = int(lost.nonzero()[0])
-        low, high = (float(number) for number in inputs[first].aminmax())
+        at = int(lost.nonzero()[0])
+        low, high = (float(number) for number in inputs[at].aminmax())
+        which = f"{int(lost.sum())} of {len(inputs)} examples cannot be read, number {before + at} first"
         raise InputError(
-            f"{int(lost.sum())} of {len(inputs)} examples cannot be read, number {first} first: the network makes of "
-            f"its numbers, {low:g} to {high:g}, what is not finite; scale them as in training, where 0 to 1 is usual, "
-            "or train again with a lower learning_rate if all examples are lost"
+            f"{which}: the network makes of its numbers, {low:g} to {high:g}, what is not finite; scale them as "
+            "in training, where 0 to 1 is usual, or train again with a lower learning_rate if all examples are lost"
         )
     return output

@@ -68,6 +68,11 @@ class Reader(nn.Module):
             raise InputError(f"the model has no encoder {chosen!r}; name one of {', '.join(names)}")
         return copy.deepcopy(self.encoders[module_key(chosen)])
 
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next((each.device for each in (*self.parameters(), *self.buffers())), torch.device("cpu"))
+
     @abstractmethod
     def log_p(self, inputs: Tensor) -> Tensor:
         """log p `[B, k, h]` of inputs `[B, n, *shape]`."""
@@ -123,12 +128,12 @@ def _vectors(encoder: nn.Module, given: Sequence[Tensor | Embedded]) -> list[Ten
     return [next(made).unflatten(0, each.shape[:2]) if isinstance(each, Tensor) else each.vectors for each in given]
 
 
-def in_parts(space: ConceptSpace, inputs: Inputs) -> Iterator[Tensor]:
-    """Inputs `[N, n, *shape]` as numbers, as many at a time as inference reads in one pass."""
-    return (numbers(part) for part in inputs.split(max(1, AT_ONCE // space.slots)))
+def in_parts(module: Reader, inputs: Inputs) -> Iterator[Tensor]:
+    """Inputs `[N, n, *shape]` as numbers where the network is, as many at a time as inference reads in one pass."""
+    return (numbers(part.to(module.device)) for part in inputs.split(max(1, AT_ONCE // module.space.slots)))
 
 
 @torch.no_grad()
 def read(module: Reader, inputs: Inputs) -> Tensor:
-    """log p `[N, k, h]` of inputs `[N, n, *shape]`, part by part."""
-    return torch.cat([module.log_p(part) for part in in_parts(module.space, inputs)])
+    """log p `[N, k, h]` of inputs `[N, n, *shape]`, part by part, where the network is."""
+    return torch.cat([module.log_p(part) for part in in_parts(module, inputs)])

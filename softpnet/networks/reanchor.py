@@ -70,10 +70,11 @@ def reanchored(
             "several inputs of the value; resize or convert them"
         )
     views = random_views(task, shown.expand(copies, *shown.shape).contiguous(), Generator().manual_seed(0))
-    vectors = module.encoders[module_key(group.encoder)](torch.cat([shown[None], views]).flatten(0, 1))
+    seen = torch.cat([shown[None], views]).flatten(0, 1).to(module.device)
+    vectors = module.encoders[module_key(group.encoder)](seen).cpu()
     check_read(vectors.unflatten(0, (copies + 1, -1)).transpose(0, 1), shown)
     mean, before = vectors.mean(0), int((own.primitives == primitive).sum()) if add else 0  # [D]
-    centres = module.settled()[g].detach().clone()  # [P, D]
+    centres = module.settled()[g].detach().cpu().clone()  # [P, D]
     centres[primitive] = (before * centres[primitive] + len(shown) * mean) / (before + len(shown))
     kept = torch.ones_like(own.primitives, dtype=torch.bool) if add else own.primitives != primitive
     which = torch.cat([own.primitives[kept], own.primitives.new_full((len(shown),), primitive)])

@@ -64,10 +64,11 @@ class Camera:
             )
         assert model.module is not None
         gamma = model.history[-1]["gamma"]
-        rows, valid = state.rows[self.example].long(), state.valid(torch.tensor([self.example]))[0]  # [K, k], [K]
+        rows = state.rows[self.example].long().cpu()  # [K, k]
+        valid = torch.arange(len(rows)) < int(state.count[self.example])  # [K]
         valid = valid & ~repeated(self.task.space.keys(rows)[None])[0]
         with torch.no_grad():
-            log_p = model.module.log_p(self.image[None])  # [1, k, h]
+            log_p = model.module.log_p(self.image[None].to(model.module.device)).cpu()  # [1, k, h]
         scores = scoring.scores(log_p, rows[None])  # [1, K]
         weights = targets.weights(scores, valid[None], model.settings.target_gamma(gamma))[0]
         order = scores[0].masked_fill(~valid, -math.inf).argsort(descending=True, stable=True)[: int(valid.sum())]

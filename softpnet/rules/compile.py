@@ -141,7 +141,7 @@ def known_labels(task: Task, labels: Tensor) -> Tensor:
     """Which labels `[N]` or `[N, m]` the compiled rule can be asked about, `[N]`."""
     rule = compilation(task).rule
     if rule is None:
-        return torch.zeros(len(labels), dtype=torch.bool)
+        return torch.zeros(len(labels), dtype=torch.bool, device=labels.device)
     return rule.knows(labels)
 
 

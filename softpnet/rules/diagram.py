@@ -56,7 +56,7 @@ class CompiledRule(ABC):
     def knows(self, labels: Tensor) -> Tensor:
         """Which labels it can be asked about, `[B]`: those that any assignment has."""
         parts = [sweeps.reachable(self.layers(part)) for part in labels.split(self.at_once)]
-        return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.bool)
+        return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.bool, device=labels.device)
 
     def log_prob(self, log_p: Tensor, labels: Tensor) -> Tensor:
         """log P(y|x), the sum of p(c|x) over S(y), with gradient: log p `[B, k, h]` -> `[B]`; -inf if S(y) is empty."""
@@ -85,7 +85,7 @@ class CompiledRule(ABC):
     def sample(self, labels: Tensor, generator: Generator, log_p: Tensor | None = None) -> Tensor:
         """An assignment of each label, uniform over S(y), or drawn from p(c|x, y) of log p `[B, k, h]`: `[B, k]`."""
         if log_p is not None:
-            return sweeps.sample(self.layers(labels), log_p, torch.arange(len(labels)), generator)
+            return sweeps.sample(self.layers(labels), log_p, torch.arange(len(labels), device=labels.device), generator)
         if not self.knows(labels).all():
             raise InputError(f"no assignment has label {labels[~self.knows(labels)][0].tolist()}, so none can be drawn")
         distinct, which = unique_labels(labels)
@@ -108,6 +108,16 @@ class Diagram(CompiledRule):
 
     def __init__(self, space: ConceptSpace, order: Sequence[int], edges: Sequence[Tensor], labels: Tensor) -> None:
         self.space, self.order, self.edges, self.labels = space, tuple(order), list(edges), labels
+        self._there: dict[torch.device, Diagram] = {}
+
+    def on(self, device: torch.device) -> Diagram:
+        """The same on that device, where its tables stay from then on."""
+        if device == self.labels.device:
+            return self
+        if device not in self._there:
+            edges = [edges.to(device) for edges in self.edges]
+            self._there[device] = Diagram(self.space, self.order, edges, self.labels.to(device))
+        return self._there[device]
 
     @cached_property
     def index(self) -> LabelIndex:
@@ -125,6 +135,10 @@ class Diagram(CompiledRule):
 
     @property
     def is_total(self) -> bool:
+        return self._is_total
+
+    @cached_property
+    def _is_total(self) -> bool:
         return int(self.edges[-1].max()) < len(self.labels)
 
     def unknown(self, labels: Tensor) -> Tensor:
@@ -133,11 +147,13 @@ class Diagram(CompiledRule):
 
     def knows(self, labels: Tensor) -> Tensor:
         # Where some assignments have no known label, they might have one with unknown entries too.
-        return self.index.has(labels.cpu()) if self.is_total else self.index.find(labels.cpu()) >= 0
+        index = self.on(labels.device).index
+        return index.has(labels) if self.is_total else index.find(labels) >= 0
 
     def layers(self, labels: Tensor) -> Layers:
-        accepted = torch.nn.functional.pad(self.index.matches(labels.cpu()), (0, 0, 0, 1))  # [L + 1, B]
-        return Layers(self.order, [edges.to(labels.device) for edges in self.edges], accepted.to(labels.device))
+        here = self.on(labels.device)
+        accepted = torch.nn.functional.pad(here.index.matches(labels), (0, 0, 0, 1))  # [L + 1, B]
+        return Layers(self.order, here.edges, accepted)
 
     def count(self, labels: Tensor) -> list[int]:
         if self.unknown(labels).any():
@@ -148,18 +164,18 @@ class Diagram(CompiledRule):
     def leaf(self, rows: Tensor) -> Tensor:
         """The leaf of each assignment `[..., k]`: the place of its label among the labels, `[...]`."""
         node = torch.zeros(rows.shape[:-1], dtype=torch.int64, device=rows.device)
-        for concept, edges in zip(self.order, self.edges, strict=True):
-            node = edges.to(rows.device)[node, rows[..., concept]]
+        for concept, edges in zip(self.order, self.on(rows.device).edges, strict=True):
+            node = edges[node, rows[..., concept]]
         return node
 
     def contains(self, rows: Tensor, labels: Tensor) -> Tensor:
-        asked = labels.cpu().reshape(-1, *self.labels.shape[1:])
-        leaf, vague = self.leaf(rows), self.unknown(asked).view(rows.shape[:-1]).to(rows.device)
-        same = leaf == self.index.find(asked).view(rows.shape[:-1]).to(rows.device)
-        if vague.any():
-            own = torch.cat([self.labels, self.labels[:1]]).to(rows.device)[leaf]  # [..., m]; the last is no label's
-            free = unknown_entries(self.labels, asked).view(own.shape).to(rows.device)
-            fits = ((own == asked.view(own.shape).to(rows.device)) | free).all(-1) & (leaf < len(self.labels))
+        here, asked = self.on(rows.device), labels.to(rows.device).reshape(-1, *self.labels.shape[1:])
+        leaf, vague = self.leaf(rows), here.unknown(asked).view(rows.shape[:-1])
+        same = leaf == here.index.find(asked).view(rows.shape[:-1])
+        if labels.dim() > rows.dim() - 1 and vague.any():
+            own = torch.cat([here.labels, here.labels[:1]])[leaf]  # [..., m]; the last is no label's
+            free = unknown_entries(here.labels, asked).view(own.shape)
+            fits = ((own == asked.view(own.shape)) | free).all(-1) & (leaf < len(self.labels))
             same = torch.where(vague, fits, same)
         return same
 

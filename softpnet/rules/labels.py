@@ -98,20 +98,23 @@ class LabelIndex:
 
     def __init__(self, known: Tensor) -> None:
         self.known, self.shape = known.long(), known.shape[1:]
-        ids = torch.zeros(len(known), dtype=torch.int64)
+        device = known.device
+        ids = torch.zeros(len(known), dtype=torch.int64, device=device)
         self.entries: list[tuple[Tensor, Tensor]] = []  # of each its values, and the beginnings as numbers; sorted
         for entry in known.long().reshape(len(known), *self.shape or (1,)).unbind(1):
             values, each = entry.unique(return_inverse=True)
             begun, ids = (ids * len(values) + each).unique(return_inverse=True)
             self.entries.append((values, begun))
-        self.place = torch.full((max(1, len(known)),), -1).scatter(0, ids, torch.arange(len(known)))  # [L]
+        places = torch.arange(len(known), device=device)
+        self.place = torch.full((max(1, len(known)),), -1, device=device).scatter(0, ids, places)  # [L]
 
     def find(self, labels: Tensor) -> Tensor:
         """The place of each label `[N]` or `[N, m]` among the known ones, -1 where it is none: `[N]`."""
         if labels.shape[1:] != self.shape:
             shape = ", ".join(["N", *map(str, self.shape)])
             raise InputError(f"labels have shape {list(labels.shape)}, but the rule gives [{shape}]")
-        ids, found = torch.zeros(len(labels), dtype=torch.int64), torch.ones(len(labels), dtype=torch.bool)
+        ids = torch.zeros(len(labels), dtype=torch.int64, device=labels.device)
+        found = torch.ones_like(ids, dtype=torch.bool)
         columns = labels.long().reshape(len(labels), *self.shape or (1,)).unbind(1)
         for entry, (values, begun) in zip(columns, self.entries, strict=True):
             each, there = _place(values, entry)
@@ -121,11 +124,13 @@ class LabelIndex:
 
     def matches(self, labels: Tensor) -> Tensor:
         """Which known labels each label `[N]` or `[N, m]` can be, where unknown entries can be anything: `[L, N]`."""
-        same = torch.arange(len(self.known))[:, None] == self.find(labels)
+        same = torch.arange(len(self.known), device=labels.device)[:, None] == self.find(labels)
+        if labels.dim() == 1:
+            return same
         unknown = unknown_entries(self.known, labels)
         some = any_entry(unknown)  # [N]
         if some.any():
-            fits = torch.ones(len(self.known), int(some.sum()), dtype=torch.bool)
+            fits = torch.ones(len(self.known), int(some.sum()), dtype=torch.bool, device=labels.device)
             for own, asked, free in zip(self.known.T, labels[some].T, unknown[some].T, strict=True):
                 fits &= (own[:, None] == asked) | free
             same[:, some] = fits
@@ -134,6 +139,8 @@ class LabelIndex:
     def has(self, labels: Tensor) -> Tensor:
         """Whether each label `[N]` or `[N, m]` can be one of the known ones, `[N]`."""
         found = self.find(labels) >= 0
+        if labels.dim() == 1:
+            return found
         vague = any_entry(unknown_entries(self.known, labels))
         if vague.any():
             distinct, which = unique_labels(labels[vague])

@@ -214,8 +214,8 @@ class Unrolled(CompiledRule):
     def contains(self, rows: Tensor, labels: Tensor) -> Tensor:
         machine, shape = self.machine, rows.shape[:-1]
         rows, labels = rows.reshape(-1, rows.shape[-1]), labels.reshape(-1, *self.label_shape)
-        states = machine.start.expand(len(rows), *machine.start.shape)
-        alive = torch.ones(len(rows), dtype=torch.bool)
+        states = machine.start.to(rows.device).expand(len(rows), *machine.start.shape)
+        alive = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
         for concept in self.order:
             states = machine._stepped(states, concept, rows[:, concept], labels)
             alive &= ~any_entry(states < 0)

@@ -3,6 +3,7 @@ symmetric (c -> c' is as likely as c' -> c), the whole batch at once; a row that
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -17,15 +18,21 @@ from softpnet.task.task import Move, Rule
 
 def same_label(cache: Cache) -> Move:
     """Another cached row with the same label, uniformly; stay if there is none."""
-    keys, place = cache.task.space.keys(cache.rows.long()).sort()
-    label_of_row = torch.arange(len(cache.counts)).repeat_interleave(cache.counts)  # [M]
+
+    @functools.cache
+    def tables(device: torch.device) -> tuple[Cache, Tensor, Tensor, Tensor]:
+        there = cache.to(device)
+        label_of_row = torch.arange(len(there.counts), device=device).repeat_interleave(there.counts)  # [M]
+        return there, *cache.task.space.keys(there.rows.long()).sort(), label_of_row
 
     def move(rows: Tensor, generator: Generator) -> Tensor:
+        cache, keys, place, label_of_row = tables(rows.device)
         here = place[torch.searchsorted(keys, cache.task.space.keys(rows))]  # [...], index of each row in the cache
         label = label_of_row[here]
         start, count = cache.starts[label], cache.counts[label]
         others = (count - 1).clamp_min(1)
-        step = 1 + (torch.rand(here.shape, generator=generator) * others).long().clamp_max(others - 1)
+        drawn = torch.rand(here.shape, generator=generator).to(rows.device)
+        step = 1 + (drawn * others).long().clamp_max(others - 1)
         return cache.rows[start + (here - start + step) % count].long()
 
     return move
@@ -43,10 +50,10 @@ def redraw(rule: Diagram) -> Move:
     def move(rows: Tensor, generator: Generator) -> Tensor:
         flat = rows.reshape(-1, space.k)
         dropped = torch.rand(flat.shape, generator=generator).argsort(1)  # [M, k], a random rank of each concept
-        dropped = dropped < torch.randint(1, space.k + 1, (len(flat), 1), generator=generator)
+        dropped = (dropped < torch.randint(1, space.k + 1, (len(flat), 1), generator=generator)).to(rows.device)
         kept = torch.nn.functional.one_hot(flat, space.h).log()  # [M, k, h]: 0 for the row's own value, else -inf
         log_p = torch.where(dropped[:, :, None], 0.0, kept)
-        labels = rule.labels[rule.leaf(flat)]
+        labels = rule.on(rows.device).labels[rule.leaf(flat)]
         parts = zip(labels.split(at_once), log_p.split(at_once), strict=True)
         return torch.cat([rule.sample(label, generator, part) for label, part in parts]).view(rows.shape)
 
@@ -70,10 +77,11 @@ def switch_one(space: ConceptSpace, label: Rule) -> Move:
 def change_one(rows: Tensor, sizes: Tensor, generator: Generator) -> Tensor:
     """Rows `[..., k]` with one concept, chosen uniformly, at another value, chosen uniformly; no rule asked."""
     shape = rows.shape[:-1]
-    which = torch.randint(rows.shape[-1], shape, generator=generator)[..., None]  # [..., 1]
-    size = sizes[which]
+    which = torch.randint(rows.shape[-1], shape, generator=generator).to(rows.device)[..., None]  # [..., 1]
+    size = sizes.to(rows.device)[which]
     others = (size - 1).clamp_min(1)
-    step = 1 + (torch.rand(which.shape, generator=generator) * others).long().clamp_max(others - 1)
+    drawn = torch.rand(which.shape, generator=generator).to(rows.device)
+    step = 1 + (drawn * others).long().clamp_max(others - 1)
     return rows.scatter(-1, which, (rows.gather(-1, which) + step) % size)
 
 
@@ -91,12 +99,17 @@ def drop_and_complete(
         raise TaskError("two boards share their kept values, so a completion is not unique; keep more concepts")
     pairs = torch.tensor(swaps)  # [S, 2], positions among all concepts
 
+    @functools.cache
+    def tables(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+        return keys.to(device), boards[place].to(device), torch.tensor(kept).to(device)
+
     def move(rows: Tensor, generator: Generator) -> Tensor:
-        chosen = pairs[torch.randint(len(pairs), rows.shape[:-1], generator=generator)]  # [..., 2]
+        keys, completed, columns = tables(rows.device)
+        chosen = pairs[torch.randint(len(pairs), rows.shape[:-1], generator=generator)].to(rows.device)  # [..., 2]
         swapped = rows.scatter(-1, chosen, rows.gather(-1, chosen.flip(-1)))
-        wanted = row_keys(swapped[..., list(kept)], kept_sizes)  # [...]
+        wanted = row_keys(swapped[..., columns], kept_sizes)  # [...]
         at = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)
         exists = keys[at] == wanted
-        return torch.where(exists[..., None], boards[place[at]], rows)
+        return torch.where(exists[..., None], completed[at], rows)
 
     return move

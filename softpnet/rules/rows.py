@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import torch
@@ -55,6 +56,14 @@ class Cache:
             )
         self.complete = torch.zeros(len(self.labels), dtype=torch.bool).index_fill(0, found, True)
 
+    def to(self, device: torch.device) -> Cache:
+        """The same on that device."""
+        there = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                setattr(there, name, value.to(device))
+        return there
+
     def draw(self, ids: Tensor, log_p: Tensor, drawn: int, kept: int, generator: Generator) -> tuple[Tensor, Tensor]:
         """Draw `drawn` distinct rows of each example's label, keep the `kept` with the highest log p (Alg. 2).
 
@@ -75,8 +84,10 @@ class Cache:
         """Every example draws for itself; places in the cache `[B, K]`, and which are rows of the label `[B, K]`."""
         counts = self.counts[ids]  # [B]
         width = min(drawn, int(counts.max()))
-        begin = (torch.rand(len(ids), generator=generator) * counts).long()  # [B]
-        offset = torch.arange(width)  # rows are in random order, so a window is a draw without replacement
+        begin = (torch.rand(len(ids), generator=generator).to(ids.device) * counts).long()  # [B]
+        offset = torch.arange(
+            width, device=ids.device
+        )  # rows are in random order, so a window is a draw without replacement
         where = self.starts[ids, None] + (begin[:, None] + offset) % counts[:, None]  # [B, M]
         score = scores(log_p, self.rows[where].long()).masked_fill(offset >= counts[:, None], -torch.inf)  # [B, M]
         top = score.topk(min(kept, width), dim=1)
@@ -86,9 +97,9 @@ class Cache:
         self, ids: Tensor, log_p: Tensor, drawn: int, kept: int, generator: Generator
     ) -> tuple[Tensor, Tensor]:
         """The same for long lists, where the examples of a label share one draw: then a row is read once for all."""
-        where = torch.zeros(len(ids), kept, dtype=torch.int64)
-        valid = torch.zeros(len(ids), kept, dtype=torch.bool)
-        for label in ids.unique().tolist():
+        where = torch.zeros(len(ids), kept, dtype=torch.int64, device=ids.device)
+        valid = torch.zeros(len(ids), kept, dtype=torch.bool, device=ids.device)
+        for label in map(int, ids.unique()):
             mine = ids == label
             start, count = int(self.starts[label]), int(self.counts[label])
             width = min(drawn, count)

@@ -33,6 +33,6 @@ def top_rows(scores: Tensor, count: int, block: int = 64) -> Tensor:
     padded = torch.nn.functional.pad(scores, (0, 0, 0, padding), value=-math.inf)  # [M', B]
     maxima = padded.unflatten(0, (-1, block)).amax(1)  # [M' / block, B]
     blocks = maxima.T.topk(min(count, len(maxima)), dim=1).indices  # [B, count]
-    place = (blocks[:, :, None] * block + torch.arange(block)).flatten(1)  # [B, count * block]
+    place = (blocks[:, :, None] * block + torch.arange(block, device=scores.device)).flatten(1)  # [B, count * block]
     best = padded.T.gather(1, place).topk(count, dim=1).indices
     return place.gather(1, best)

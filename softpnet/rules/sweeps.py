@@ -88,7 +88,9 @@ def sample(layers: Layers, log_p: Tensor, which: Tensor, generator: Generator) -
     for concept, edges, _, after in _passes(layers, scaled, _log_sum):
         child = edges[node] if edges.dim() == 2 else edges[node, :, which]  # [M, h_i]
         weight = (after[child, which[:, None]] + scaled[concept, : edges.shape[1], which].T).softmax(-1)
-        value = torch.multinomial(weight, 1, generator=generator).squeeze(1)
+        # As torch.multinomial does it, but with the generator's numbers on whichever device: one exponential race.
+        race = torch.empty(weight.shape, dtype=weight.dtype).exponential_(generator=generator).to(weight.device)
+        value = (weight / race).argmax(1)
         rows[:, concept] = value
         node = child.gather(1, value[:, None]).squeeze(1)
     return rows

@@ -23,6 +23,7 @@ class Source(TargetSource):
         asked = isinstance(task.rule, ConstraintModel) and self.exact is None
         self.second_name, second = ("solver", solver.Source) if asked else ("kbest", kbest.Source)
         self.second: TargetSource = second(task, settings, generator)
+        self.anywhere = self.exact is not None or self.second.anywhere
         self.unknown = 0  # examples whose label the compiled rule does not know
 
     def start(self, labels: Tensor) -> State:

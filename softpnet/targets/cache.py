@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from softpnet.errors import TaskError
+from softpnet.errors import TaskError, user_code
 from softpnet.rules.compile import compilation
 from softpnet.rules.diagram import Diagram
 from softpnet.rules.labels import check_entries_known, find_feasible
@@ -35,6 +35,7 @@ class WorkingSets(KeptRows):
 class Source(CandidateSource):
     """K candidates per example, drawn from the cache once and walked ever after."""
 
+    anywhere = True
     cache: Cache
     move: Move
 
@@ -76,7 +77,10 @@ class Source(CandidateSource):
         # A set that already holds every cached row of its label has nowhere to go: walking it could only lose rows.
         free = ~new & (self.cache.counts[label] > settings.working_set)
         if query.epoch % settings.walk_every == 0 and free.any():
-            rows[free], info["acceptance"] = self._walk(rows[free], log_p[free], query.gamma, generator)
+            with user_code(
+                f"the move of task {self.task.name!r} cannot be made on {rows.device}, where the network is"
+            ):
+                rows[free], info["acceptance"] = self._walk(rows[free], log_p[free], query.gamma, generator)
         state.started[ids] = True
         state.count[ids] = valid.sum(1).to(state.count.dtype)  # the best come first, so that they are the first ones
         state.rows[ids] = rows.to(state.rows.dtype)
@@ -84,7 +88,8 @@ class Source(CandidateSource):
         if corrupt is not None:
             wrong = query.labels == corrupt.label
             if wrong.any():
-                rows[wrong] = corrupt.apply(rows[wrong], generator)
+                with user_code(f"rows of task {self.task.name!r} cannot be corrupted on {rows.device}"):
+                    rows[wrong] = corrupt.apply(rows[wrong], generator)
         valid = valid & ~repeated(self.task.space.keys(rows))
         info["distinct"] = float(valid.sum(1).float().mean())
         return Candidates(rows, valid), info
@@ -96,7 +101,7 @@ class Source(CandidateSource):
 
     def _walk(self, rows: Tensor, log_p: Tensor, gamma: float, generator: Generator) -> tuple[Tensor, float]:
         """Candidates `[B, K, k]` after their steps, and the share of proposals of another state that were accepted."""
-        proposals = moves = torch.zeros((), dtype=torch.int64)
+        proposals = moves = torch.zeros((), dtype=torch.int64, device=rows.device)
         for _ in range(self.settings.walk_steps):
             rows, proposed, moved = metropolis(rows, log_p, self.move, gamma, generator)
             proposals, moves = proposals + proposed.sum(), moves + moved.sum()

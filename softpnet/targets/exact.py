@@ -51,6 +51,7 @@ class Source(TargetSource):
     With `label_noise` the rest of the space takes part, by how likely it is that the label is wrong.
     """
 
+    anywhere = True
     doubts_labels = True
     rule: CompiledRule
     expected: Tensor  # [k, h], how often values occur where all assignments of S(y) are equally likely

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Generator, Tensor
 
+from softpnet.errors import user_code
 from softpnet.rules.compile import check_known, compilation, is_total, known_labels
 from softpnet.rules.labels import sampled_labels, satisfied, unique_labels, warn_of_unseen
 from softpnet.targets.source import CandidateSource, Info, Query, State
@@ -19,6 +20,8 @@ class Source(CandidateSource):
 
     Labels that no compiled rule knows have those among the T most probable assignments of all.
     """
+
+    anywhere = True
 
     def start(self, labels: Tensor) -> State:
         known = known_labels(self.task, labels)
@@ -32,8 +35,8 @@ class Source(CandidateSource):
     def candidates(self, state: State, query: Query, generator: Generator) -> tuple[Candidates, Info]:
         known = known_labels(self.task, query.labels)  # [B]
         kept = self.settings.working_set
-        rows = torch.zeros(len(known), kept, self.task.space.k, dtype=torch.int64)
-        valid = torch.zeros(len(known), kept, dtype=torch.bool)
+        rows = torch.zeros(len(known), kept, self.task.space.k, dtype=torch.int64, device=known.device)
+        valid = torch.zeros(len(known), kept, dtype=torch.bool, device=known.device)
         for chosen, find in ((known, self._from_rule), (~known, self._from_pool)):
             if chosen.any():
                 found = find(query.part(chosen))
@@ -48,10 +51,12 @@ class Source(CandidateSource):
 
     def _from_pool(self, query: Query) -> Candidates:
         rows = most_probable(query.log_p, self.task.space.sizes, self.settings.kbest_pool)  # [B, T, k]
-        fits = satisfied(self.task, rows, query.labels)  # [B, T]
+        with user_code(f"the rule of task {self.task.name!r} cannot be asked on {rows.device}, where the network is"):
+            fits = satisfied(self.task, rows, query.labels)  # [B, T]
         # The pool is in order, so the first K survivors are the best K: the j-th stands where the count reaches j.
         count = fits.int().cumsum(1, dtype=torch.int32)  # [B, T]
-        wanted = torch.arange(1, min(self.settings.working_set, rows.shape[1]) + 1, dtype=torch.int32)  # [K]
+        kept = min(self.settings.working_set, rows.shape[1])
+        wanted = torch.arange(1, kept + 1, dtype=torch.int32, device=rows.device)  # [K]
         place = torch.searchsorted(count, wanted.expand(len(rows), -1).contiguous())  # [B, K], T where there is none
         valid = place < rows.shape[1]
         place = place.clamp_max(rows.shape[1] - 1)

@@ -31,6 +31,11 @@ class State:
         """By name, as a checkpoint keeps them."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
+    def to(self, device: torch.device) -> None:
+        """Move all of it there."""
+        for field in dataclasses.fields(self):
+            setattr(self, field.name, getattr(self, field.name).to(device))
+
     def check(self) -> None:
         """Raise a ValueError where a value is none that a step could have left, as in a forged checkpoint."""
         return None
@@ -55,11 +60,11 @@ class KeptRows(State):
 
     def valid(self, ids: Tensor) -> Tensor:
         """Which of an example's rows are candidates, `[B, K]`."""
-        return torch.arange(self.rows.shape[1]) < self.count[ids, None]
+        return torch.arange(self.rows.shape[1], device=self.rows.device) < self.count[ids, None]
 
 
 class Query(NamedTuple):
-    """The examples of one step, as a source sees them; tensors on the CPU."""
+    """The examples of one step, as a source sees them; tensors on the network's device, or on the CPU."""
 
     ids: Tensor  # [B]
     labels: Tensor  # [B] or [B, m]
@@ -79,6 +84,9 @@ class TargetSource(ABC):
     """The rows that it draws from, if there are any: `check_task` looks at them,"""
     move: Move | None = None
     """and at how they walk, if they do."""
+    anywhere: bool = False
+    """Whether it computes where the network does, on whichever device; one that does not gets and keeps all on the
+    CPU."""
     doubts_labels: bool = False
     """Once started: whether its targets follow the setting `label_noise`; where they do not, it is refused."""
 
@@ -89,6 +97,14 @@ class TargetSource(ABC):
     def start(self, labels: Tensor) -> State:
         """State before the first step for examples with these labels `[N]`; raises where a label is infeasible."""
         return State()
+
+    def to(self, device: torch.device) -> None:
+        """Once started: move the tables that every step asks there."""
+        for name, value in vars(self).items():
+            if isinstance(value, TargetSource):
+                value.to(device)
+            elif isinstance(value, (Tensor, Cache)):
+                setattr(self, name, value.to(device))
 
     @abstractmethod
     def target(self, state: State, query: Query, generator: Generator) -> tuple[Tensor, Info]:

@@ -20,7 +20,7 @@ def metropolis(
     """
     proposal = move(rows, generator)
     log_ratio = (scores(log_p, proposal) - scores(log_p, rows)) / gamma
-    accepted = torch.rand(log_ratio.shape, generator=generator).log() <= log_ratio
+    accepted = torch.rand(log_ratio.shape, generator=generator).log().to(log_ratio.device) <= log_ratio
     proposed = (proposal != rows).any(-1)
     return torch.where(accepted[..., None], proposal, rows), proposed, accepted & proposed
 

@@ -125,12 +125,17 @@ class LazyInputs:
             return None
         try:
             if isinstance(item, Mapping):
-                item = tuple(item.values())
+                item = self._entries(item, number)
+            if isinstance(item, (tuple, list)) and len(item) == 1 and self.slots > 1:
+                item = item[0]  # one entry for all slots
+            if hasattr(item, "getbands"):  # a Pillow image is one slot, whatever its channels
+                item = (item,)
             if isinstance(item, (tuple, list)):
-                parts = [_plain(part) for part in item]
-                found = parts[0] if len(parts) == 1 and self.slots > 1 else torch.stack(parts)
+                found = torch.stack([_plain(part) for part in item])
             else:
                 found = _plain(item)
+        except InputError:
+            raise
         except Exception as error:
             raise InputError(
                 f"input {number} is {type(item).__name__}, expected an array [n, ...], or one per slot: {error}"
@@ -141,6 +146,15 @@ class LazyInputs:
                 "a source that also has labels must be asked for its inputs alone"
             )
         return found
+
+    def _entries(self, item: Mapping[Any, Any], number: int) -> tuple[Any, ...]:
+        """What an example that is a dict has for its slots: an entry each, or one for all."""
+        if len(item) not in (1, self.slots):
+            raise InputError(
+                f"input {number} has the entries {', '.join(map(str, item))}, expected {self.slots}, one per slot; "
+                "leave the others out, of a Hugging Face dataset by select_columns([...])"
+            )
+        return tuple(item.values())
 
 
 def _plain(part: Any) -> Tensor:

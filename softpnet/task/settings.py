@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import operator
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
+
+from msgspec import Meta
 
 from softpnet.errors import InputError
 
@@ -16,7 +19,8 @@ Prototypes = Literal["mean", "learned"]
 Keep = Literal["last", "best"]
 Infeasible = Literal["raise", "drop"]
 Preset = Literal["best", "paper"]
-Device = Literal["cpu", "cuda", "mps", "auto"]
+Device = Annotated[str, Meta(pattern=r"^(cpu|mps|auto|cuda(:\d+)?)$")]
+"""As torch names them: cuda:1 is the second one of its kind."""
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true", "auto"]
 
 MOST = 2**31 - 1
@@ -238,7 +242,7 @@ class Hardware:
     """Where a run computes; handed to lightning-fabric."""
 
     device: Device = "cpu"
-    """Accelerator."""
+    """Where the network and its targets are computed: cpu, cuda, cuda:1 for the second, mps, or auto."""
     precision: Precision = "32-true"
     """Fabric's precision; auto: bf16-mixed where the device multiplies bfloat16 natively, 32-true elsewhere."""
     threads: int | None = None
@@ -256,7 +260,10 @@ class Hardware:
 
     def check(self) -> Hardware:
         """Raise for a value that cannot be; itself otherwise."""
-        _require_one_of("device", self.device, Device)
+        known = isinstance(self.device, str) and re.fullmatch(r"cpu|mps|auto|cuda(:\d+)?", self.device, re.ASCII)
+        _require("device", self.device, bool(known), "cpu, cuda, cuda:1 for the second of its kind, mps or auto")
+        fine = ":" not in self.device or self.processes == 1
+        _require("device", self.device, fine, f"no number with {self.processes} processes, which take one each")
         _require_one_of("precision", self.precision, Precision)
         bounds = {"processes": (1, MOST_PROCESSES), "workers": (0, MOST_PROCESSES)}
         bounds |= {} if self.threads is None else {"threads": (1, MOST_THREADS)}

@@ -19,7 +19,8 @@ Rule = Callable[[Tensor], Tensor]
 
 Move = Callable[[Tensor, Generator], Tensor]
 """Proposal of the walk: rows `[..., k]` -> rows `[..., k]`. Contract: the label stays, c -> c' is as likely as c' -> c,
-and the whole batch is moved at once. A row that cannot move stays."""
+and the whole batch is moved at once. A row that cannot move stays. The generator is the
+CPU's, wherever the rows are."""
 
 
 Augment = Callable[[Tensor, Generator], Tensor]

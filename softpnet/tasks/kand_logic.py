@@ -94,7 +94,7 @@ def corrupt(rows: Tensor, generator: Generator) -> Tensor:
     flat = rows.flatten(0, -2)  # [M, 18]
     result = flat.clone()
     twice = agreements(flat).all(-1)
-    open_rows = torch.arange(len(flat))
+    open_rows = torch.arange(len(flat), device=rows.device)
     while len(open_rows):
         proposal = change_one(flat[open_rows], SIZES, generator)
         again = change_one(proposal, SIZES, generator)

@@ -67,7 +67,7 @@ def corrupt(rows: Tensor, generator: Generator) -> Tensor:
     unit = UNITS[torch.randint(len(UNITS), shape, generator=generator)]  # [..., 4]
     cell = torch.randint(4, shape, generator=generator)
     other = (cell + torch.randint(1, 4, shape, generator=generator)) % 4
-    cell, other = (unit.gather(-1, which[..., None]) for which in (cell, other))  # [..., 1]
+    cell, other = (unit.gather(-1, which[..., None]).to(rows.device) for which in (cell, other))  # [..., 1]
     return rows.scatter(-1, cell, rows.gather(-1, other))
 
 

@@ -31,13 +31,13 @@ def calibrated(task: Task, module: Reader, given: Given, seed: int, noise: float
     generator = Generator().manual_seed(stream_seed(seed, "calibration"))
     chosen = torch.randperm(len(given.inputs), generator=generator)[: max(1, INPUTS // task.space.slots)]
     chosen, found = readable(given.inputs, chosen)
-    inputs = numbers(found)
+    inputs = numbers(found.to(module.device))
     clean, seen = read(module, inputs), read(module, random_views(task, inputs, generator))  # [B, k, h]
     fine = torch.isfinite(clean.amax(-1) + seen.amax(-1)).all(1)  # what cannot be read teaches nothing
     # Without augmentation, the same inputs again would only make the model surer of itself.
     still = augmentation(task, inputs[0, 0]) is None
-    target = exact_target(task, clean[fine], given.labels[chosen][fine], noise)
-    return fitted(task.space, seen[fine], torch.zeros_like(target) if still else target)
+    target = exact_target(task, clean[fine], given.labels[chosen].to(fine.device)[fine], noise).cpu()
+    return fitted(task.space, seen[fine].cpu(), torch.zeros_like(target) if still else target)
 
 
 def exact_target(task: Task, log_p: Tensor, labels: Tensor, noise: float = 0.0) -> Tensor:

@@ -106,6 +106,7 @@ class Training:
         )
         self.model, self.optimiser = fabric.setup(module, self.adam)
         self.state = method.start(labels, streams)
+        method.place(self.state, fabric.device)
         own = torch.arange(fabric.global_rank, len(labels), fabric.world_size)
         self.own = own[: len(labels) // fabric.world_size]  # every process makes the same number of steps
         self.order = self.own  # of the epoch under way

@@ -55,16 +55,18 @@ def launched(hardware: Hardware, idle_parts: bool = False) -> Fabric:
     assert hardware.precision != "auto", "with_precision has replaced it"
     double = hardware.precision == DOUBLE
     shared = "ddp_find_unused_parameters_true" if idle_parts else "ddp"
+    kind, _, number = hardware.device.partition(":")
     try:
         fabric = Fabric(
-            accelerator=hardware.device,
-            devices=hardware.processes,
+            accelerator=kind,
+            devices=[int(number)] if number else hardware.processes,
             precision=None if double else hardware.precision,
             plugins=[Double()] if double else [],
             strategy="auto" if hardware.processes == 1 else shared,
         )
     except Exception as error:
-        raise InputError(f"device {hardware.device!r} is not available here: {error}; use cpu or auto") from error
+        why = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"device {hardware.device!r} is not available here: {why}; use cpu or auto") from error
     instead = LACKING.get((fabric.device.type, hardware.precision))
     if instead is not None:
         raise InputError(
@@ -92,6 +94,20 @@ def lost_processes_named(fabric: Fabric) -> Iterator[None]:
             f"one of the {fabric.world_size} processes that train together has ended, so that process "
             f"{fabric.global_rank} cannot go on; resume from the last checkpoint"
         ) from error
+
+
+def checked_device(name: str) -> torch.device:
+    """A device that is there, by the name that `Hardware` takes."""
+    Hardware(device=name).check()
+    if name == "auto":
+        found = torch.accelerator.current_accelerator(check_available=True)
+        return torch.device("cpu") if found is None else found
+    try:
+        torch.zeros(1, device=name)
+    except Exception as error:
+        why = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"device {name!r} is not available here: {why}; use cpu or auto") from error
+    return torch.device(name)
 
 
 def to_run(fabric: Fabric, inputs: Tensor) -> Tensor:

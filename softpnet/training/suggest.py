@@ -48,15 +48,16 @@ def suggest_slots(
     wanted = -(-max(POOL, count) // slots)
     ids, found = readable(inputs, torch.linspace(0, len(inputs) - 1, min(wanted, len(inputs))).long())
     check_suggested(count, len(ids) * slots)
-    pool = numbers(found)
+    pool = numbers(found.to(module.device))
     log_p = read(module, pool)
     log_p = log_p if calibration is None else calibration.tempered(space, log_p)
     target = exact_target(task, log_p, labels[ids])
     told = torch.where(target.sum(-1, keepdim=True) > 0, target, log_p.exp())  # without a compiled rule, what is read
-    parts = zip(*map(module.embed, in_parts(space, pool)), strict=True)
-    shown = module.embed_with_anchors(pool[:0], [own.inputs[None] for own in anchors])[1]  # [1, M, D] each
-    vectors = [torch.cat(part) for part in parts]  # [B, n_g, D] each
-    chosen = most_settling(space, slot_entropies(space, told), vectors, [each[0] for each in shown], count)
+    parts = zip(*map(module.embed, in_parts(module, pool)), strict=True)
+    originals = [own.inputs[None].to(module.device) for own in anchors]
+    shown = module.embed_with_anchors(pool[:0], originals)[1]  # [1, M, D] each
+    vectors = [torch.cat(part).cpu() for part in parts]  # [B, n_g, D] each
+    chosen = most_settling(space, slot_entropies(space, told.cpu()), vectors, [each[0].cpu() for each in shown], count)
     return torch.stack([ids[chosen[:, 0]], chosen[:, 1]], dim=1)
 
 

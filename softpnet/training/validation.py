@@ -62,8 +62,8 @@ def judged(task: Task, module: Reader, examples: Examples) -> dict[str, float]:
     compiled."""
     log_p = read(module, examples.inputs)  # [N, k, h]
     check_read(log_p.amax(-1), examples.inputs)
-    labels = examples.labels.long()
-    accuracy = label_metrics(task.rule(log_p.argmax(-1)), labels, unknown_in(task, labels))["label_accuracy"]
+    labels = examples.labels.long().cpu()
+    accuracy = label_metrics(task.rule(log_p.argmax(-1).cpu()), labels, unknown_in(task, labels))["label_accuracy"]
     rule = compiled_rule(task)
     found = None if rule is None else asked(rule.log_prob, log_p, labels)
     agreement = {} if found is None else {RULE_AGREEMENT: float(found.exp().clamp_max(1).double().mean())}

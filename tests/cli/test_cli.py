@@ -967,6 +967,18 @@ def test_predict_reads_the_images_that_a_table_names(trained, softpnet_here, hom
     assert_one_sentence(code, error, "names ['left'], expected 2 columns, one per slot")
 
 
+def test_predict_answers_before_all_is_read(trained, softpnet_here, home, pngs, monkeypatch, tmp_path):
+    monkeypatch.chdir(home)
+    monkeypatch.setattr("softpnet.networks.reader.AT_ONCE", 4)  # two examples
+    pairs = [(pngs[0], pngs[1])] * 3 + [(pngs[2], tmp_path / "missing.png")]
+    (tmp_path / "new.csv").write_text("left,right\n" + "".join(f"{left},{right}\n" for left, right in pairs))
+    files = [file for pair in pairs for file in pair]
+    for given, place in ((files, ""), ([tmp_path / "new.csv", "--columns", "left", "right"], "line 5, column 'right'")):
+        code, out, error = softpnet_here("predict", "run", "--task", "my_rule.py", "--json", *given)
+        assert_one_sentence(code, error, place, "missing.png")
+        assert [found["example"] for found in predictions(out)] == [0, 1]
+
+
 def test_predict_reads_sixteen_bits_per_pixel_as_the_same_picture(trained, softpnet_here, home, monkeypatch, tmp_path):
     monkeypatch.chdir(home)
     grey = numpy.tile(numpy.arange(0, 256, 16, dtype=numpy.uint8), (16, 1))

@@ -6,9 +6,11 @@ import signal
 import numpy
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import softpnet as sp
+from softpnet.errors import InputError
 from softpnet.task.lazy import LazyInputs, numbers
 
 TASK = sp.Task(sp.ConceptSpace(slots=2, values=3), lambda c: c.sum(-1))
@@ -56,6 +58,30 @@ class Parts(Items):
         return {"left": left.numpy(), "right": right}
 
 
+class Columns:
+    """A table of columns with the protocol of a Hugging Face `datasets.Dataset`: a number gives a dict, a list of
+    numbers a dict of columns, and `__getitems__` a list of dicts."""
+
+    def __init__(self, **columns):
+        self.columns = columns
+
+    def __len__(self):
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, which):
+        if isinstance(which, list):
+            return {name: [column[i] for i in which] for name, column in self.columns.items()}
+        return {name: column[which] for name, column in self.columns.items()}
+
+    def __getitems__(self, ids):
+        batch = self[ids]
+        return [{name: column[i] for name, column in batch.items()} for i in range(len(ids))]
+
+
+def pictures(slot):
+    return [Image.fromarray(item[slot, 0].numpy()) for item in BYTES]
+
+
 def fitted(inputs, **settings):
     model = sp.Learner(TASK, encoder=encoder, seed=0, **SMALL | settings)
     return model.fit(inputs, LABELS, ANCHORS)
@@ -73,6 +99,37 @@ def in_memory():
 def memory_map(folder):
     numpy.save(folder / "inputs.npy", BYTES.numpy())
     return numpy.load(folder / "inputs.npy", mmap_mode="r")
+
+
+@pytest.mark.parametrize(
+    ("source", "slots"),
+    [
+        (Columns(left=pictures(0), right=pictures(1)), 2),
+        (Columns(left=BYTES[:, 0], right=BYTES[:, 1]), 2),  # with_format("torch")
+        (Columns(images=list(zip(pictures(0), pictures(1), strict=True))), 2),
+        (Columns(images=[[*item] for item in BYTES]), 2),
+        (Columns(images=BYTES), 2),
+        (Columns(image=pictures(0)), 1),
+        (Columns(image=BYTES[:, 0]), 1),
+        (pictures(0), 1),
+    ],
+)
+def test_columns_of_images_are_slots(source, slots):
+    found = LazyInputs(source, slots)
+    assert found.shape == BYTES[:, :slots].shape
+    assert torch.equal(found[:], BYTES[:, :slots])
+
+
+def test_a_colour_picture_is_one_slot_and_not_three():
+    colour = [Image.new("RGB", (4, 5))]
+    assert LazyInputs(colour, 1).shape == (1, 1, 3, 5, 4)
+    with pytest.raises(InputError, match=r"input 0 has shape \[1, 3, 5, 4\], expected \[3, ...\]"):
+        LazyInputs(colour, 3)
+
+
+def test_a_column_too_many_is_named():
+    with pytest.raises(InputError, match=r"entries left, right, label, expected 2, .* by select_columns\(\[...\]\)"):
+        LazyInputs(Columns(left=pictures(0), right=pictures(1), label=LABELS), 2)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
