@@ -22,6 +22,7 @@ class Reads(sp.Learner):
     def __init__(self, task, seen):
         super().__init__(task)
         self.seen, self.module, self.input_shape = seen, torch.nn.Identity(), torch.Size((1, 1, 1))
+        self.module.device = torch.device("cpu")
 
     def predict(self, inputs, reject=None):
         sure = one_hot(self.seen, self.task.space.h).float()

@@ -7,6 +7,7 @@ import pytest
 
 from softpnet import InputError, TaskError, catalogue, tasks
 from softpnet.task.options import MOST
+from softpnet.training.streams import Streams
 
 RULE = """
 import softpnet
@@ -53,14 +54,27 @@ def write(tmp_path):
         del sys.modules[name]
 
 
-NUMBERS = {"mnist_evenodd": ["train"], "visual_sudoku": ["train"], "kand_logic": ["train", "test", "cached"]}
+NUMBERS = {
+    "mnist_evenodd": ["train", "anchors"],
+    "visual_sudoku": ["train", "anchors"],
+    "kand_logic": ["train", "test", "cached", "anchors"],
+}
 
 
 @pytest.mark.parametrize("name, option", [(name, option) for name, options in NUMBERS.items() for option in options])
-@pytest.mark.parametrize("value", ["-5", "0", str(MOST + 1), str(10**30)])
+@pytest.mark.parametrize("value", ["-5", str(MOST + 1), str(10**30)])
 def test_a_count_that_cannot_be_is_refused_by_the_task(name, option, value):
     with pytest.raises(InputError, match=rf"option {option} is {value}, expected \d+ to 10,000,000"):
         tasks.load(name, {option: value})
+
+
+@pytest.mark.parametrize("name, option", [(name, option) for name, options in NUMBERS.items() for option in options])
+def test_a_count_of_none_is_refused_but_for_anchors_that_the_rule_can_do_without(name, option):
+    if (name, option) == ("mnist_evenodd", "anchors"):
+        assert tasks.load(name, {option: "0"}).data(Streams(0)).anchors.concepts.tolist() == [0, 1]
+    else:
+        with pytest.raises(InputError, match=rf"option {option} is 0, expected [1-9]\d* to 10,000,000"):
+            tasks.load(name, {option: "0"})
 
 
 @pytest.mark.parametrize("name", NUMBERS)
