@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: quickstart test tests coverage notebooks docs browser bench torture check ruff mypy clean
+.PHONY: quickstart test tests processes coverage notebooks docs browser bench torture check ruff mypy clean
 
 quickstart: $(READY)
 	$(BIN)/softpnet train kand_logic --option train=1000 --epochs 4
@@ -15,13 +15,15 @@ test: ruff
 
 # neighbours stay in one process, which then makes what they share once; three, since some tests wait for processes
 tests: $(READY)
-	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal $(COUNTED)
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not processes" $(COUNTED)
 
-# counting writes to the disk too, and so fails where a test fills it
-FULL_DISK := tests/torture/test_torture.py::test_a_full_disk_leaves_the_checkpoint_before
-# the same, with the lines counted that ran, also in processes that tests start; a fifth slower, so not part of `test`
+# the tests that kill, stop and join whole processes: apart, since they mostly wait
+processes: $(READY)
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m processes
+
+# `test` with the lines counted that ran, also in processes that tests start; a fifth slower, so not part of it
 coverage: ruff
-	$(MAKE) --no-print-directory --jobs 2 mypy tests COUNTED="--cov --cov-report=term --deselect $(FULL_DISK)"
+	$(MAKE) --no-print-directory --jobs 2 mypy tests COUNTED="--cov --cov-report=term"
 
 # from text to .ipynb files beside it, executed
 NOTEBOOKS := $(wildcard docs/notebooks/*.md)

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import (
+    cluster,
     curves,
     encoder,
     growth,
@@ -33,7 +34,9 @@ from softpnet.report.pages import write_into
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.environment import versions
 
-Part = Literal["encoder", "step", "plain", "memory", "reading", "state", "rules", "growth", "options", "learning"]
+Part = Literal[
+    "encoder", "step", "plain", "memory", "reading", "state", "rules", "growth", "options", "learning", "cluster"
+]
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Bench:
             "growth": lambda: growth.measure() + rules.growth(),
             "options": options.measure,
             "learning": learning.measure,
+            "cluster": cluster.measure,
         }
         result: dict = {"versions": versions(), "cores": cores, "load": {}, "parts": {}}
         for part in self.parts or get_args(Part):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bench.timing import in_turns, threads
 from softpnet.networks.encoders import Conv4
-from softpnet.task.settings import Hardware
+from softpnet.task.hardware import Hardware
 from softpnet.training.processes import with_precision
 
 STEPS = {"mnist_evenodd": (168, 1), "visual_sudoku": (1064, 1), "kand_logic": (612, 3)}

@@ -18,7 +18,8 @@ from softpnet.targets import cache
 from softpnet.targets.source import Query, State
 from softpnet.task.anchors import AnchorSet
 from softpnet.task.concepts import ConceptSpace
-from softpnet.task.settings import Hardware, Settings
+from softpnet.task.hardware import Hardware
+from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 from softpnet.training import checkpoint
 from softpnet.training.checkpoint import Checkpoints

@@ -16,7 +16,7 @@ def tables(result: dict) -> list[Text]:
     makers = {"growth": _growth, "options": _options, "learning": _learning}
     ratios = [
         row
-        for part in ("encoder", "step", "plain", "memory", "reading", "state", "rules")
+        for part in ("encoder", "step", "plain", "memory", "reading", "state", "rules", "cluster")
         for row in parts.get(part, [])
     ]
     found = [_ratios(ratios)] if ratios else []

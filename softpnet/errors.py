@@ -22,12 +22,20 @@ class InputError(SoftPNetError, ValueError):
     """The data or an option handed in is not what was expected."""
 
 
+class EchoedError(InputError):
+    """Another of the processes that train together has said why."""
+
+
 class TrainingError(SoftPNetError, RuntimeError):
     """Training cannot go on."""
 
 
 class StopTraining(Exception):
     """Raised by a `progress` or `watch` function: training ends after this step, and what was learned is kept."""
+
+
+class ShareWarning(UserWarning):
+    """Of several processes that train together, only this one sees it."""
 
 
 class StorageError(SoftPNetError, OSError):

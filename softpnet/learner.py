@@ -25,20 +25,22 @@ from softpnet.storage import refuse_code
 from softpnet.targets.source import State
 from softpnet.task.anchors import AnchorSet
 from softpnet.task.data import Anchors, Examples
-from softpnet.task.settings import Hardware, Preset, checked_seed, resolve
+from softpnet.task.hardware import Hardware
+from softpnet.task.settings import Preset, checked_seed, resolve
 from softpnet.task.task import Task, checked_task
 from softpnet.trained import Trained
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.calibrate import calibrated
 from softpnet.training.config import Config, read_config
-from softpnet.training.environment import versions
+from softpnet.training.environment import version_of
 from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.history import read_epochs
 from softpnet.training.identity import check_same_rule, described
+from softpnet.training.launcher import launcher, with_launcher
 from softpnet.training.loop import Progress, Training
 from softpnet.training.model_file import StoredModel, put_weights, read_model, write_model
 from softpnet.training.prepare import Given, accept, blank, build
-from softpnet.training.processes import launched, with_precision
+from softpnet.training.processes import launched, own_stream, with_precision
 from softpnet.training.run import Run, check_callbacks
 from softpnet.training.streams import Streams, borrowed_global_generator
 from softpnet.training.threads import limited_threads
@@ -75,7 +77,7 @@ class Learner(Trained):
         init: str | Path | Learner | None = None,
         **settings: Any,
     ) -> None:
-        self.hardware = with_precision(Hardware.out_of(settings))
+        self.hardware = with_launcher(with_precision(Hardware.out_of(settings)))
         self.task = checked_task(task, "Learner")
         self.seed, self._encoder = checked_seed(seed), encoder
         self._start = None if init is None else start_from(init)
@@ -132,7 +134,10 @@ class Learner(Trained):
         given = self._accepted(inputs, labels, anchors, concepts, validation)
         config = functools.partial(self.config, given)
         if kept.is_finished():  # answered before anything is built
-            with kept.opened(config, launched(Hardware())):
+            # Processes that something else has started are all there already.
+            fabric = launched(Hardware() if launcher() is None else self.hardware)
+            self.is_main_process = fabric.is_global_zero
+            with kept.opened(config, fabric):
                 assert kept.folder is not None
                 return self._read_weights(kept.folder)
         training = self._built(given)
@@ -142,7 +147,7 @@ class Learner(Trained):
         with (
             limited_threads(self.hardware.threads),
             # A user's encoder may draw from the global generator while training, as dropout does.
-            borrowed_global_generator(training.streams("encoder"), training=True),
+            borrowed_global_generator(training.streams(own_stream("encoder", training.fabric)), training=True),
             kept.opened(config, training.fabric),
         ):
             finished = kept.follow(training, progress, after_epoch)
@@ -204,7 +209,7 @@ class Learner(Trained):
         """
         told = {name: str(getattr(self, name)) for name in ("method", "preset", "seed")}
         told |= {name: f"{value:.4f}" for name, value in (metrics or {}).items()}
-        told |= {f"version of {name}": found for name, found in versions().items() if name in ("softpnet", "torch")}
+        told |= {f"version of {name}": version_of(name) for name in ("softpnet", "torch")}
         return export(self, Path(path), tolerance, told)
 
     @classmethod

@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 
 from softpnet.cli.main import main
-from softpnet.experiments.reproduce import Processes
+from softpnet.experiments.engines import local
 from softpnet.rules.compile import Compilation
 from softpnet.storage import digest
 from softpnet.training.folder import RunFolder
@@ -145,13 +145,13 @@ def runs_here(monkeypatch):
     """The runs that `reproduce` and `compare` start, one after the other in this process, which has torch already."""
     one_at_a_time = threading.Lock()
 
-    def run(self, command):
+    def run(self, command, folder=None):
         said = io.StringIO()
         with one_at_a_time, monkeypatch.context() as patch, contextlib.redirect_stderr(said):
-            patch.setattr(sys, "argv", ["softpnet", *command[3:]])
+            patch.setattr(sys, "argv", ["softpnet", *command, *([] if folder is None else ["--out", str(folder)])])
             patch.setattr(signal, "signal", lambda *given: None)  # which only the main thread may set
             with contextlib.redirect_stdout(io.StringIO()), pytest.raises(SystemExit) as left:
                 main()
         return left.value.code or 0, said.getvalue()
 
-    monkeypatch.setattr(Processes, "run", run)
+    monkeypatch.setattr(local.Engine, "run", run)

@@ -28,7 +28,7 @@ targets networks
 rules metrics
 task runtime
 storage catalogue
-errors terminal
+errors terminal together
 """
 """From top to bottom: a module imports from its own package and from floors below, never from its floor's others."""
 

@@ -99,6 +99,7 @@ def test_sdist_and_wheel_hold_the_whole_package_and_no_tests(built):
     assert not any(name.startswith("tests/") for name in held)
 
 
+@pytest.mark.processes
 def test_the_wheel_trains_where_there_is_no_repository(built, tmp_path):
     site = tmp_path / "site"
     offline = ["--no-deps", "--no-index", "--quiet", "--target"]

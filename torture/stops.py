@@ -75,7 +75,7 @@ def kills(count: int = 20, subjects: Sequence[Subject] = SUBJECTS, jobs: int = 2
         process.communicate()
         if process.returncode == 0:  # it had ended before
             shutil.rmtree(folder)
-            return case(subject, folder, seconds, expected, dice)
+            return case(subject, folder, seconds / 2, expected, dice)
         result.notes["while a file was being written"] += any(folder.glob("*.part"))
         return _resumed(subject, folder, expected, f"{subject.task}, killed after {moment:.2f} s")
 
@@ -96,7 +96,7 @@ def terms(count: int = 20, subjects: Sequence[Subject] = SUBJECTS[:1], jobs: int
         what = f"{subject.task}, SIGTERM after {moment:.2f} s"
         if process.returncode == 0:  # it had ended before
             shutil.rmtree(folder)
-            return case(subject, folder, seconds, expected, dice)
+            return case(subject, folder, seconds / 2, expected, dice)
         if process.returncode != 143:
             return [f"{what}: exit code {process.returncode}: {error[-300:]}"]
         try:
@@ -123,7 +123,7 @@ def full_disk(count: int = 20, subjects: Sequence[Subject] = SUBJECTS[:1], jobs:
         what = f"{subject.task}, files cut off at {limit} bytes"
         if process.returncode == 0:  # it had ended before
             shutil.rmtree(folder)
-            return case(subject, folder, seconds, expected, dice)
+            return case(subject, folder, seconds / 2, expected, dice)
         complaints = [] if process.returncode > 0 else [f"{what}: exit code {process.returncode}"]
         complaints += [] if one_line(error) else [f"{what}: said {error[-300:]!r}"]
         run = RunFolder(folder)

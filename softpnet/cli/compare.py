@@ -28,8 +28,13 @@ class Compare:
     The last one is the ceiling, and needs the true concepts."""
     seeds: int = 3
     """How many of the ten seeds 0, 128, ..., 1152."""
-    jobs: int = 2
-    """Processes side by side, one thread each."""
+    jobs: int | None = None
+    """Runs side by side, one thread each; unless given, 2 on this machine, and on a cluster as many as it has cores."""
+    on: str = "local"
+    """Where runs are made: local, on this machine; ray, on a Ray cluster of this machine, or the one that RAY_ADDRESS
+    names; ray://HOST:PORT, on that one."""
+    device: str = "cpu"
+    """What each run computes on: cpu, or cuda, and then on a cluster each has a GPU of its own."""
     preset: Preset = "best"
     """Our recipe, or the settings of the paper; a task's own settings replace theirs."""
     encoder: str | None = None
@@ -66,6 +71,6 @@ class Compare:
         seeds = chosen_seeds(self.seeds)
         check_same_data(task, [record for row in rows for record in read_records(row, seeds, self.records)])
         picture = self.records / folder / "seeds.png"
-        run_and_show(rows, seeds, self.records, self.jobs, self.into, picture)
+        run_and_show(rows, seeds, self.records, self.jobs, self.into, picture, self.on, self.device)
         say(f"picture: {picture}")
         return 0

@@ -22,12 +22,14 @@ from softpnet.cli.predict import Predict
 from softpnet.cli.report import Report
 from softpnet.cli.reproduce import Reproduce
 from softpnet.cli.rule import Rule
+from softpnet.cli.search import Search
 from softpnet.cli.suggest import Suggest
 from softpnet.cli.table import ResultTable
 from softpnet.cli.train import INTERRUPTED, Train
-from softpnet.errors import InputError, SoftPNetError
+from softpnet.errors import EchoedError, InputError, ShareWarning, SoftPNetError
 from softpnet.terminal import complain, harmless, unless_gone
 from softpnet.training.interrupt import ENDINGS, heeded
+from softpnet.training.launcher import is_first
 from softpnet.training.memory import memory_errors_named
 
 COMMANDS = {
@@ -35,6 +37,7 @@ COMMANDS = {
     "check": Check,
     "rule": Rule,
     "compare": Compare,
+    "search": Search,
     "evaluate": Evaluate,
     "predict": Predict,
     "suggest": Suggest,
@@ -52,7 +55,7 @@ def main() -> None:
     # Wherever they are met, these end it with their own code; while training, `fit` makes a checkpoint first.
     for ending in heeded(ENDINGS):
         signal.signal(ending, lambda number, frame: sys.exit(128 + number))
-    warnings.showwarning = lambda message, *_: complain(f"softpnet: warning: {message}")
+    warnings.showwarning = _warn
     sys.excepthook = lambda kind, error, trace: complain("".join(traceback.format_exception(error)).rstrip())
     command: Any = None
     for name, options in COMMANDS.items():
@@ -70,6 +73,8 @@ def main() -> None:
         for ending in ENDINGS:
             signal.signal(ending, signal.SIG_IGN)
         sys.exit(code)
+    except EchoedError:
+        sys.exit(2)
     except SoftPNetError as error:
         complain(f"softpnet: {error}")
         sys.exit(2)
@@ -84,6 +89,12 @@ def main() -> None:
         # Impatient further ones would only disturb Python while it waits for what it has already told to stop.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.exit(INTERRUPTED)
+
+
+def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """Of several processes that train together the first one says what all of them see."""
+    if is_first() or issubclass(category, ShareWarning):
+        complain(f"softpnet: warning: {message}")
 
 
 def _parsed(command: Any, arguments: list[str]) -> tuple[Any, list[str]]:

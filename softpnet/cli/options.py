@@ -13,7 +13,8 @@ from typing import Annotated, Any, TypedDict, TypeVar, get_type_hints
 import tyro
 
 from softpnet.errors import InputError
-from softpnet.task.settings import PRESETS, Hardware, Settings
+from softpnet.task.hardware import Hardware
+from softpnet.task.settings import PRESETS, Settings
 
 Options = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE"), tyro.conf.UseAppendAction]
 

@@ -31,8 +31,13 @@ class Reproduce:
     """How many of the ten seeds 0, 128, ..., 1152."""
     first_seed: int = 0
     """Where they begin, in place of 0: settings are chosen by other seeds than those of the tables."""
-    jobs: int = 2
-    """Processes side by side, one thread each."""
+    jobs: int | None = None
+    """Runs side by side, one thread each; unless given, 2 on this machine, and on a cluster as many as it has cores."""
+    on: str = "local"
+    """Where runs are made: local, on this machine; ray, on a Ray cluster of this machine, or the one that RAY_ADDRESS
+    names; ray://HOST:PORT, on that one."""
+    device: str = "cpu"
+    """What each run computes on: cpu, or cuda, and then on a cluster each has a GPU of its own."""
     records: Path = Path("results")
     """Folder of the records: in it a folder per task, in that a file per row, with a line of JSON per seed."""
     into: Path | None = None
@@ -41,7 +46,8 @@ class Reproduce:
     def run(self) -> int:
         rows = chosen_rows(self.what, beside=[FIGURES])
         if rows:
-            run_and_show(rows, chosen_seeds(self.seeds, self.first_seed), self.records, self.jobs, self.into)
+            seeds = chosen_seeds(self.seeds, self.first_seed)
+            run_and_show(rows, seeds, self.records, self.jobs, self.into, None, self.on, self.device)
         if not self.what or {FIGURES, "all"} & set(self.what):
             from softpnet.report.figures import draw_all
 
@@ -54,19 +60,25 @@ def run_and_show(
     rows: Sequence[Row],
     seeds: Sequence[int],
     records: Path,
-    jobs: int,
+    jobs: int | None,
     into: Path | None = None,
     picture: Path | None = None,
+    on: str = "local",
+    device: str = "cpu",
 ) -> None:
     """Run what has no record yet and print the tables; where runs failed, those of the others, and then the error."""
     from contextlib import closing
 
+    from softpnet.experiments import engines
     from softpnet.experiments.records import missing, read_records
     from softpnet.experiments.reproduce import run_missing
     from softpnet.report.pages import around_marks
+    from softpnet.task.hardware import Hardware
 
-    if jobs < 1:
+    if jobs is not None and jobs < 1:
         raise InputError(f"--jobs is {jobs}, expected at least 1")
+    engines.find(on)
+    Hardware(device=device).check()
     # A page or a record that does not fit is named before hours have passed.
     if into is not None:
         around_marks(into)
@@ -74,7 +86,7 @@ def run_and_show(
         read_records(row, seeds, records)
     left, failed = missing(rows, seeds, records), None
     try:
-        with closing(run_missing(rows, seeds, records, jobs)) as done:
+        with closing(run_missing(rows, seeds, records, jobs, on, device)) as done:
             count_up((f"{row.name}, seed {seed}" for row, seed in done), len(left))
     except TrainingError as error:
         failed = error

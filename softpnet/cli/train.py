@@ -8,6 +8,7 @@ from pathlib import Path
 import tyro
 
 from softpnet.cli.options import GivenHardware, GivenSettings, Options, parse_options
+from softpnet.errors import InputError
 from softpnet.task.settings import Preset
 from softpnet.terminal import say
 
@@ -59,6 +60,8 @@ class Train:
         from softpnet.task.data import make_data
         from softpnet.task.inputs import check_data
         from softpnet.training.folder import free_run_folder, last_run_folder
+        from softpnet.training.launcher import launcher
+        from softpnet.training.processes import leave_together
         from softpnet.training.streams import Streams
         from softpnet.training.validation import best_epoch
 
@@ -76,6 +79,12 @@ class Train:
         check_rule(task)
         data = make_data(task, Streams(self.seed))
         check_data(task, data)
+        started = launcher()
+        if self.out is None and started is not None and started.processes > 1:
+            raise InputError(
+                f"{started.name} has started {started.processes} processes, which need one folder that all of them, "
+                "and those that it starts again, can name; name it with --out"
+            )
         name_folder = last_run_folder if self.resume else free_run_folder
         folder = self.out or name_folder(Path("runs"), f"{task.name}-{self.method}-seed{self.seed}")
         first_test = next(iter(data.tests.values()))
@@ -107,4 +116,5 @@ class Train:
                 f"stopped after {len(model.history)} of {model.settings.epochs} epochs; what was learned is saved, "
                 f"and the same command with --out {folder} --resume goes on"
             )
+        leave_together()
         return INTERRUPTED if model.interrupted else 0

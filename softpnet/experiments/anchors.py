@@ -13,6 +13,8 @@ from softpnet.experiments.rows import Row
 
 NUMBERS = (0, 1, 2, 5, 10)
 """Anchors per value. None at all is in no row where the rule cannot tell the values apart: it is refused."""
+FEWEST = {"evenodd": "one 0 and one 1"}
+"""What 0 stands for: sums of two tell digits apart once one even and one odd digit are known."""
 TASKS: dict[str, tuple[str, str, dict[str, str], dict[str, Any], tuple[int, ...]]] = {
     "evenodd": ("EvenOdd", "mnist_evenodd", {}, {}, NUMBERS),
     "sudoku": ("Sudoku", "visual_sudoku", {}, {}, NUMBERS[1:]),
@@ -26,7 +28,7 @@ def _numbered(name: str, number: int) -> Row:
     title, task, options, settings, _ = TASKS[name]
     return Row(
         f"anchors-{name}-{number}",
-        f"{title}: {number} a value",
+        f"{title}: {f'{number} a value' if number else FEWEST[name]}",
         task,
         options=options | {"anchors": str(number)},
         settings=settings,

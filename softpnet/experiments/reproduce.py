@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import shutil
-import subprocess
-import sys
-import threading
 import warnings
 from collections.abc import Generator, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import msgspec
 
 from softpnet.errors import InputError, SoftPNetError, TrainingError
+from softpnet.experiments import engines
+from softpnet.experiments.engines.base import Engine
 from softpnet.experiments.records import choices, compared, missing, record_path, write_record
 from softpnet.experiments.rows import Row
 from softpnet.training.config import parse_config
@@ -26,51 +24,18 @@ from softpnet.training.lock import InUseError, hold, holder
 
 UNFINISHED = "unfinished"
 """Folder beside the records where runs live until they are finished."""
-PAUSE_S = 1.0
-"""Between two looks at what another process is doing."""
-
-
-class Processes:
-    """Those that run at the moment; once stopped, none is started any more."""
-
-    def __init__(self) -> None:
-        self.running: set[subprocess.Popen[str]] = set()
-        self.stopping = threading.Event()
-        self.lock = threading.Lock()
-
-    def run(self, command: Sequence[str]) -> tuple[int, str]:
-        """Exit code and what was written to the standard error."""
-        with self.lock:
-            if self.stopping.is_set():
-                raise CancelledError
-            process = subprocess.Popen(
-                command,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
-            )
-            self.running.add(process)
-        _, error = process.communicate()
-        self.running.discard(process)
-        return process.returncode, error
-
-    def pause(self) -> None:
-        """Wait a while, unless all is to stop."""
-        if self.stopping.wait(PAUSE_S):
-            raise CancelledError
-
-    def stop(self) -> None:
-        with self.lock:
-            self.stopping.set()
-            for process in list(self.running):
-                process.terminate()
 
 
 def run_missing(
-    rows: Sequence[Row], seeds: Sequence[int], records: Path, jobs: int
+    rows: Sequence[Row],
+    seeds: Sequence[int],
+    records: Path,
+    jobs: int | None = None,
+    on: str = engines.LOCAL,
+    device: str = "cpu",
 ) -> Generator[tuple[Row, int], None, None]:
-    """Run what has no record, `jobs` processes of one thread at a time; yields each as it is done.
+    """Run what has no record, `jobs` processes of one thread at a time, or as many as the engine has room for; yields
+    each as it is done.
 
     Closing the iterator asks the runs under way to stop; each makes a checkpoint, and the next call goes on from it.
     A run that fails does not keep the others from running; what failed is raised at the end.
@@ -81,11 +46,12 @@ def run_missing(
     except OSError as error:
         folder = error.filename
         raise InputError(f"{folder} cannot be a folder for records: {error.strerror}; name another one") from error
-    processes, failed = Processes(), []
-    with ThreadPoolExecutor(jobs) as pool:
-        wanted = missing(rows, seeds, records)
-        _sweep(rows, seeds, records)
-        futures = {pool.submit(_run, row, seed, records, processes): (row, seed) for row, seed in wanted}
+    wanted, failed = missing(rows, seeds, records), []
+    _sweep(rows, seeds, records)
+    if not wanted:
+        return
+    with engines.opened(on, records, device) as engine, ThreadPoolExecutor(jobs or engine.places) as pool:
+        futures = {pool.submit(_run, row, seed, records, engine): (row, seed) for row, seed in wanted}
         try:
             for future in as_completed(futures):
                 try:
@@ -96,12 +62,12 @@ def run_missing(
                     yield futures[future]
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            processes.stop()
+            engine.stop()
     if failed:
-        raise TrainingError(f"{len(failed)} of {len(wanted)} runs failed:\n" + "\n".join(failed))
+        raise TrainingError(f"{len(failed)} of {len(wanted)} runs failed:\n" + "\n".join(dict.fromkeys(failed)))
 
 
-def _run(row: Row, seed: int, records: Path, processes: Processes) -> None:
+def _run(row: Row, seed: int, records: Path, engine: Engine) -> None:
     """Make the record, unless another process has made it; one that is at work on it is waited for."""
     folder = _folder(records, row, seed)
     folder.parent.mkdir(exist_ok=True)
@@ -111,21 +77,21 @@ def _run(row: Row, seed: int, records: Path, processes: Processes) -> None:
             with hold(folder.parent, f"{folder.name}.lock"):  # from before the run until its record is there
                 other = holder(folder)  # a run whose `reproduce` was killed goes on without it
                 if other is None and missing([row], [seed], records):
-                    _make(row, seed, folder, records, processes)
+                    _make(row, seed, folder, records, engine)
         except InUseError as error:
             other = error.holder
         if other is not None:
             if not warned:
                 warnings.warn(f"{folder} is in use by {other}; waiting for it", stacklevel=2)
             warned = True
-            processes.pause()
+            engine.pause()
 
 
-def _make(row: Row, seed: int, folder: Path, records: Path, processes: Processes) -> None:
+def _make(row: Row, seed: int, folder: Path, records: Path, engine: Engine) -> None:
     """Run to the end, from the last checkpoint where there is one, and make the record."""
     _forget_unlike(folder, row)
-    command = [sys.executable, "-m", "softpnet", *row.command(seed)]
-    code, said = processes.run([*command, "--out", str(folder), "--resume", "--threads", "1", "--no-pictures"])
+    device = [] if engine.device == "cpu" else ["--device", engine.device]
+    code, said = engine.run([*row.command(seed), *device, "--resume", "--threads", "1", "--no-pictures"], folder)
     if code != 0:
         raise TrainingError(f"{row.command_line(seed)} ended with {code}: {said[-2000:].strip()}")
     write_record(row, seed, folder, records)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -18,6 +19,7 @@ from softpnet.targets.source import UNTAUGHT, Info, Query, State, TargetSource
 from softpnet.task.anchors import AnchorSet
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
+from softpnet.together import Together
 
 Streams = Callable[[str], Generator]
 
@@ -58,6 +60,9 @@ class Method(ABC):
     idle_parts: ClassVar[bool] = False
     """Whether some of its steps leave parts of the network without a gradient."""
 
+    together: Together | None = None
+    """While several processes train one network, each on its share of every batch."""
+
     def __init__(self, task: Task, settings: Settings, anchors: list[AnchorSet]) -> None:
         """Anchors: per group, in the order of the group's primitives."""
         self.task, self.settings, self.anchors = task, settings, anchors
@@ -88,6 +93,13 @@ class Method(ABC):
         if source is not None and source.anywhere:
             source.to(device)
             state.to(device)
+
+    def share(self, together: Together | None) -> None:
+        """Once started: from now on these processes train together; this one alone for None."""
+        self.together = together
+        source = getattr(self, "source", None)
+        if source is not None:
+            source.share(together)
 
     def warm_up(self, module: nn.Module, inputs: Tensor | Features, streams: Streams) -> Tensor | None:
         """Loss of one step before the first epoch, without labels; None for methods that have no such phase.
@@ -142,10 +154,15 @@ class Method(ABC):
         """What the network is trained on: the batch's inputs, or an augmented view where the settings ask for it."""
         if self.settings.augment_inputs or self.scores_clean(clock):
             generator, inputs = streams("views"), batch.inputs
-            if isinstance(inputs, Features):
-                return inputs.changed(lambda each: self.augment(each, generator))
-            return self.augment(inputs, generator)
+            with self._drawing(batch):
+                if isinstance(inputs, Features):
+                    return inputs.changed(lambda each: self.augment(each, generator))
+                return self.augment(inputs, generator)
         return batch.inputs
+
+    def _drawing(self, batch: Batch) -> contextlib.AbstractContextManager[Any]:
+        """While inside, what is drawn for the rows of the batch is what one process would draw for them."""
+        return contextlib.nullcontext() if self.together is None else self.together.drawing(len(batch.ids))
 
     def scores_clean(self, clock: Clock) -> bool:
         """Whether targets come from the clean inputs, while the network is trained on other views of them."""
@@ -181,8 +198,11 @@ class Method(ABC):
     ) -> tuple[Tensor, Info]:
         """The soft target `[B, k, h]` of a batch that the network reads as log p `[B, k, h]`."""
         device = log_p.device if self.source.anywhere else torch.device("cpu")
-        query = Query(batch.ids.to(device), batch.labels.to(device), log_p.to(device), clock.epoch, gamma)
-        target, info = self.source.target(state, query, generator)
+        # A process has the state of the ids that are its rank modulo the number of processes.
+        rows = batch.ids if self.together is None else batch.ids // self.together.count
+        query = Query(rows.to(device), batch.labels.to(device), log_p.to(device), clock.epoch, gamma)
+        with contextlib.nullcontext() if self.source.draws_together else self._drawing(batch):
+            target, info = self.source.target(state, query, generator)
         untaught = int((~target.flatten(1).any(1)).sum()) if self._rule_teaches(clock) else 0
         return target.to(log_p.device), info | ({UNTAUGHT: untaught} if untaught else {})
 

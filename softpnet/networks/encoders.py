@@ -9,6 +9,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from softpnet.networks.batch_norm import follow
+from softpnet.together import Together
+
 
 class Conv4(nn.Module):
     """Four blocks of conv3x3 - batch norm - ReLU - maxpool2, 64 channels: 28x28 -> 64 (Snell et al. 2017)."""
@@ -32,6 +35,9 @@ class Block(nn.Module):
     into the filters.
     """
 
+    together: Together | None = None
+    """While it is trained by several processes whose statistics are those of all of them."""
+
     def __init__(self, before: int, after: int) -> None:
         super().__init__()
         self.conv = nn.Conv2d(before, after, kernel_size=3, padding=1, bias=False)  # batch norm brings the bias
@@ -48,20 +54,26 @@ class Block(nn.Module):
         norm = self.norm
         sign = torch.where(norm.weight < 0, -1.0, 1.0).to(x.dtype)
         turned = functional.conv2d(x, self.conv.weight * sign[:, None, None, None], padding=1)
-        mean, variance = self._statistics(turned.detach(), sign)
-        return _PoolNormalise.apply(turned, norm.weight * sign, norm.bias, mean, (variance + norm.eps).rsqrt())
+        mean, variance, count = self._statistics(turned.detach(), sign)
+        inverse_std = (variance + norm.eps).rsqrt()
+        return _PoolNormalise.apply(turned, norm.weight * sign, norm.bias, mean, inverse_std, count, self.together)
 
     @torch.no_grad()
-    def _statistics(self, turned: Tensor, sign: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance of the turned channels; the running ones, which are of the channels as they are, follow."""
+    def _statistics(self, turned: Tensor, sign: Tensor) -> tuple[Tensor, Tensor, float]:
+        """Mean and variance of the turned channels, and of how many numbers each; the running ones, which are of the
+        channels as they are, follow."""
         norm = self.norm
         assert norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None
         assert norm.num_batches_tracked is not None
-        running_mean = norm.running_mean * sign
-        mean, variance = torch.batch_norm_update_stats(turned, running_mean, norm.running_var, norm.momentum)
+        running_mean, count = norm.running_mean * sign, turned.numel() / turned.shape[1]
+        if self.together is None:
+            mean, variance = torch.batch_norm_update_stats(turned, running_mean, norm.running_var, norm.momentum)
+        else:
+            mean, variance, count = _statistics_of_all(turned, self.together)
+            follow(running_mean, norm.running_var, mean, variance, count, norm.momentum)
         norm.running_mean.copy_(running_mean * sign)
         norm.num_batches_tracked.add_(1)
-        return mean, variance
+        return mean, variance, count
 
     def _folded(self, x: Tensor) -> Tensor:
         norm = self.norm
@@ -75,16 +87,27 @@ class Block(nn.Module):
 class _PoolNormalise(torch.autograd.Function):
     """relu(scale * (maxpool2(x) - mean) * inverse_std + shift) with scale >= 0, and batch norm's gradient.
 
-    mean and inverse_std `[C]` are those of x itself `[M, C, H, W]`; the gradient accounts for that.
+    mean and inverse_std `[C]` are those of x itself `[M, C, H, W]`, or of that of all processes, with `count` numbers
+    per channel; the gradient accounts for that.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, inverse_std: Tensor) -> Tensor:
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        scale: Tensor,
+        shift: Tensor,
+        mean: Tensor,
+        inverse_std: Tensor,
+        count: float,
+        together: Together | None,
+    ) -> Tensor:
         x = x.contiguous(memory_format=torch.channels_last)
         pooled, place = functional.max_pool2d(x, 2, return_indices=True)
         normalised = pooled.sub_(_channels(mean)).mul_(_channels(inverse_std))
         result = torch.addcmul(_channels(shift), normalised, _channels(scale)).relu_()
         ctx.save_for_backward(x, normalised, place, result, scale, mean, inverse_std)
+        ctx.count, ctx.together = count, together
         return result
 
     @staticmethod
@@ -97,14 +120,28 @@ class _PoolNormalise(torch.autograd.Function):
         to_scale = (gradient * normalised).sum((0, 2, 3))
         # Batch norm's gradient is slope * (g - mean(g) - normalised * mean(g * normalised)), with g at the pooled
         # places only: an affine function of x everywhere, and slope * g added at those places.
-        slope = scale * inverse_std
-        per_x = -slope * inverse_std * to_scale * x.shape[1] / x.numel()
-        constant = -slope * to_shift * x.shape[1] / x.numel() - per_x * mean
+        slope, sums = scale * inverse_std, torch.stack([to_scale, to_shift])
+        sums = sums if ctx.together is None else ctx.together.sum(sums)
+        numbers = ctx.count * x.shape[1]
+        per_x = -slope * inverse_std * sums[0] * x.shape[1] / numbers
+        constant = -slope * sums[1] * x.shape[1] / numbers - per_x * mean
         # x belongs to this block alone and is not needed again, so the gradient takes its memory: the largest block of
         # a step is not doubled. A second backward through the same graph is noticed by autograd and refused.
         to_x = torch.addcmul(_channels(constant), x, _channels(per_x), out=x)
         _pixels(to_x).scatter_add_(1, _pixels(place), _pixels(gradient * _channels(slope)))
-        return to_x, to_scale, to_shift, None, None
+        return to_x, to_scale, to_shift, None, None, None, None
+
+
+def _statistics_of_all(x: Tensor, together: Together) -> tuple[Tensor, Tensor, float]:
+    """Mean and variance of the channels of x `[M, C, H, W]` in all processes, and of how many numbers each."""
+    variance, mean = torch.var_mean(x, (0, 2, 3), correction=0)
+    mine = torch.cat([mean, variance, mean.new_tensor([x.numel() / x.shape[1]])])
+    found = together.stacked(mine)  # [W, 2 * C + 1]
+    found = torch.where(found[:, -1:] > 0, found, 0.0)  # a process may have no rows
+    means, variances, count = found[:, : len(mean)], found[:, len(mean) : -1], found[:, -1:]
+    share = count / count.sum()  # [W, 1]
+    mean = (share * means).sum(0)
+    return mean, (share * (variances + (means - mean).square())).sum(0), float(count.sum())
 
 
 def _channels(values: Tensor) -> Tensor:

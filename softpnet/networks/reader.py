@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,11 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from softpnet.errors import InputError
+from softpnet.networks.batch_norm import Synchronised
+from softpnet.networks.encoders import Block
 from softpnet.networks.finite import not_finite
 from softpnet.networks.frozen import Embedded, Features, is_frozen
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Inputs
 from softpnet.task.lazy import numbers
+from softpnet.together import Together
 
 AT_ONCE = 512
 """Inference reads about so many inputs per pass."""
@@ -45,6 +49,11 @@ class Prediction(NamedTuple):
 class Reader(nn.Module):
     """Encoders, by name; how their embeddings become log p is a subclass's matter."""
 
+    together: Together | None = None
+    """While it is trained by several processes: each embeds its share of the anchors."""
+    synchronised: bool = False
+    """Whether batch norm then takes its statistics from all of them."""
+
     def __init__(self, space: ConceptSpace, encoders: Mapping[str, nn.Module]) -> None:
         super().__init__()
         self.space = space
@@ -59,6 +68,13 @@ class Reader(nn.Module):
             if is_frozen(encoder):
                 encoder.eval()
         return self
+
+    def share(self, together: Together | None, synchronised: bool = False) -> None:
+        """From now on it is trained by these processes; by this one alone for None."""
+        self.together, self.synchronised = together, synchronised
+        for part in self.modules():
+            if isinstance(part, Block):
+                part.together = together if synchronised else None
 
     def encoder(self, name: str | None = None) -> nn.Module:
         """A copy of the encoder of this name; of the only one, where none is named."""
@@ -96,12 +112,39 @@ class Reader(nn.Module):
             groups = {g: group for g, group in enumerate(self.space.groups) if module_key(group.encoder) == name}
             read = slots_read(self.space, name)
             extra = {g: anchors[g] for g in groups} if anchors else {}
-            by_slot, *others = _vectors(encoder, [_seen(inputs, name, read), *extra.values()])  # [B, n_read, D]
+            by_slot, *others = self._vectors(encoder, [_seen(inputs, name, read), *extra.values()])  # [B, n_read, D]
             for g, group in groups.items():
                 columns = [read.index(slot) for slot in group.slots]
                 slots[g] = by_slot if columns == list(range(len(read))) else by_slot[:, columns]
             embedded |= dict(zip(extra, others, strict=True))
         return [slots[g] for g in sorted(slots)], [embedded[g] for g in sorted(embedded)]
+
+    def _vectors(self, encoder: nn.Module, given: Sequence[Tensor | Embedded]) -> list[Tensor]:
+        """Slots and anchors `[X, Y, *shape]` each -> `[X, Y, D]`, in one pass over all that is not known.
+
+        Of anchors, which all processes have, each embeds its share.
+        """
+        together = self.together if self.training else None
+        parts = [
+            each.flatten(0, 1) if together is None or place == 0 else together.part(each.flatten(0, 1))
+            for place, each in enumerate(given)
+            if isinstance(each, Tensor)
+        ]
+        if not parts:
+            return [each.vectors for each in given if isinstance(each, Embedded)]
+        with contextlib.nullcontext() if together is None or not self.synchronised else Synchronised(together):
+            made = encoder(torch.cat(parts) if parts[1:] else parts[0]).split([part.shape[0] for part in parts])
+        found = iter(made)
+        return [
+            self._placed(next(found), each, together if place else None) if isinstance(each, Tensor) else each.vectors
+            for place, each in enumerate(given)
+        ]
+
+    @staticmethod
+    def _placed(made: Tensor, given: Tensor, together: Together | None) -> Tensor:
+        """Vectors `[M, D]` of what was given `[X, Y, *shape]`, or of this process's share of it, as `[X, Y, D]`."""
+        whole = made if together is None else together.whole(made, given.shape[0] * given.shape[1])
+        return whole.unflatten(0, given.shape[:2])
 
 
 def slots_read(space: ConceptSpace, key: str) -> list[int]:
@@ -117,15 +160,6 @@ def _seen(inputs: Tensor | Features, key: str, read: list[int]) -> Tensor | Embe
         assert inputs.inputs is not None
         inputs = inputs.inputs
     return inputs if read == list(range(inputs.shape[1])) else inputs[:, read]
-
-
-def _vectors(encoder: nn.Module, given: Sequence[Tensor | Embedded]) -> list[Tensor]:
-    """`[X, Y, C, H, W]` each -> `[X, Y, D]`, in one pass over all that is not known."""
-    parts = [each.flatten(0, 1) for each in given if isinstance(each, Tensor)]
-    if not parts:
-        return [each.vectors for each in given if isinstance(each, Embedded)]
-    made = iter(encoder(torch.cat(parts) if parts[1:] else parts[0]).split([part.shape[0] for part in parts]))
-    return [next(made).unflatten(0, each.shape[:2]) if isinstance(each, Tensor) else each.vectors for each in given]
 
 
 def in_parts(module: Reader, inputs: Inputs) -> Iterator[Tensor]:

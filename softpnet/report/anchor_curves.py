@@ -42,8 +42,9 @@ def _panel(axes: Axes, rows: Sequence[Summary]) -> None:
         points = [(x, value) for x, row in there for value in row.values[metric]]
         named = metric.removesuffix("_accuracy")
         axes.plot(*zip(*points, strict=True), lw=0, ms=3.2, mew=0.7, alpha=0.7, label=named, **style)
-    if not any(row.league == league and row.options["anchors"] == "0" for row in ANCHORS):
-        axes.text(0, 0.5, REFUSED, transform=axes.get_xaxis_transform(), ha="center", va="center", fontsize=6)
+    fewest = [row.title.partition(": ")[2] for row in ANCHORS if row.league == league and row.options["anchors"] == "0"]
+    says, height = (fewest[0].replace(" and ", "\nand "), 0.1) if fewest else (REFUSED, 0.5)
+    axes.text(0, height, says, transform=axes.get_xaxis_transform(), ha="center", va="center", fontsize=6)
     axes.set(title=league.removeprefix("anchors "), xlabel="anchors per value", ylabel="accuracy on test, %")
     axes.set(xticks=range(len(NUMBERS)), xticklabels=NUMBERS, xlim=(-0.6, len(NUMBERS) - 0.6))
     axes.legend(frameon=False, loc="best", fontsize=7)

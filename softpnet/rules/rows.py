@@ -64,14 +64,24 @@ class Cache:
                 setattr(there, name, value.to(device))
         return there
 
-    def draw(self, ids: Tensor, log_p: Tensor, drawn: int, kept: int, generator: Generator) -> tuple[Tensor, Tensor]:
+    def draw(
+        self,
+        ids: Tensor,
+        log_p: Tensor,
+        drawn: int,
+        kept: int,
+        generator: Generator,
+        asked: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Draw `drawn` distinct rows of each example's label, keep the `kept` with the highest log p (Alg. 2).
 
         Label indices `[B]`, log p `[B, k, h]` -> rows `[B, K, k]`, valid `[B, K]`; best first. Where a label has no
-        more than `drawn` rows, all of them are scored and the result is exact.
+        more than `drawn` rows, all of them are scored and the result is exact. Where several processes share a batch,
+        `asked` are the label indices of all of it.
         """
-        if min(drawn, int(self.counts[ids].max())) > LONG:
-            where, valid = self._draw_long(ids, log_p, drawn, kept, generator)
+        asked = ids if asked is None else asked
+        if min(drawn, int(self.counts[asked].max())) > LONG:
+            where, valid = self._draw_long(ids, log_p, drawn, kept, generator, asked)
         else:
             where, valid = self._draw_short(ids, log_p, drawn, kept, generator)
         missing = kept - where.shape[1]
@@ -94,16 +104,18 @@ class Cache:
         return where.gather(1, top.indices), top.values > -torch.inf
 
     def _draw_long(
-        self, ids: Tensor, log_p: Tensor, drawn: int, kept: int, generator: Generator
+        self, ids: Tensor, log_p: Tensor, drawn: int, kept: int, generator: Generator, asked: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The same for long lists, where the examples of a label share one draw: then a row is read once for all."""
         where = torch.zeros(len(ids), kept, dtype=torch.int64, device=ids.device)
         valid = torch.zeros(len(ids), kept, dtype=torch.bool, device=ids.device)
-        for label in map(int, ids.unique()):
+        for label in map(int, asked.unique()):
             mine = ids == label
             start, count = int(self.starts[label]), int(self.counts[label])
             width = min(drawn, count)
             begin = int(torch.randint(count, (), generator=generator)) if width < count else 0
+            if not mine.any():  # but another process has some
+                continue
             lines = self.lines[start : start + count]
             if width < count:
                 lines = torch.cat([lines[begin : begin + width], lines[: max(begin + width - count, 0)]])

@@ -19,12 +19,14 @@ from softpnet.targets.walk import metropolis, repeated
 from softpnet.targets.weights import Candidates
 from softpnet.task.settings import Settings
 from softpnet.task.task import Move, Task
+from softpnet.together import drawers
 
 
 @dataclass
 class WorkingSets(KeptRows):
     """K candidates of every example."""
 
+    by_example = ("label", "started", "count", "rows")
     label: Tensor  # [N], whose rows of the cache the example walks on
     started: Tensor  # [N], whether its candidates have been drawn
 
@@ -36,6 +38,7 @@ class Source(CandidateSource):
     """K candidates per example, drawn from the cache once and walked ever after."""
 
     anywhere = True
+    draws_together = True
     cache: Cache
     move: Move
 
@@ -70,26 +73,34 @@ class Source(CandidateSource):
         ids, log_p, settings = query.ids, query.log_p, self.settings
         label, rows, valid = state.label[ids].long(), state.rows[ids].long(), state.valid(ids)  # [B], [B, K, k], [B, K]
         new = ~state.started[ids]
-        info: Info = {}
-        if new.any():
-            drawn = settings.working_set * settings.draw_factor
-            rows[new], valid[new] = self.cache.draw(label[new], log_p[new], drawn, settings.working_set, generator)
         # A set that already holds every cached row of its label has nowhere to go: walking it could only lose rows.
-        free = ~new & (self.cache.counts[label] > settings.working_set)
-        if query.epoch % settings.walk_every == 0 and free.any():
-            with user_code(
-                f"the move of task {self.task.name!r} cannot be made on {rows.device}, where the network is"
+        free = ~new & (self.cache.counts[label] > settings.working_set) & (query.epoch % settings.walk_every == 0)
+        corrupt = self.task.corrupt
+        wrong = torch.zeros_like(new) if corrupt is None else query.labels == corrupt.label
+        info: Info = {}
+        fresh, walking, corrupted = drawers(self.together, [new, free, wrong])
+        if fresh is not None:
+            drawn = settings.working_set * settings.draw_factor
+            asked = None if self.together is None else self.together.joined(label[new])[0]
+            with fresh.drawing:
+                found, fits = self.cache.draw(
+                    label[fresh.chosen], log_p[fresh.chosen], drawn, settings.working_set, generator, asked
+                )
+            rows[new], valid[new] = found[: fresh.own], fits[: fresh.own]
+        if walking is not None:
+            with (
+                user_code(f"the move of task {self.task.name!r} cannot be made on {rows.device}, where the network is"),
+                walking.drawing,
             ):
-                rows[free], info["acceptance"] = self._walk(rows[free], log_p[free], query.gamma, generator)
+                moved, acceptance = self._walk(rows[walking.chosen], log_p[walking.chosen], query.gamma, generator)
+            rows[free] = moved[: walking.own]
+            info |= {"acceptance": acceptance} if walking.own else {}
         state.started[ids] = True
         state.count[ids] = valid.sum(1).to(state.count.dtype)  # the best come first, so that they are the first ones
         state.rows[ids] = rows.to(state.rows.dtype)
-        corrupt = self.task.corrupt
-        if corrupt is not None:
-            wrong = query.labels == corrupt.label
-            if wrong.any():
-                with user_code(f"rows of task {self.task.name!r} cannot be corrupted on {rows.device}"):
-                    rows[wrong] = corrupt.apply(rows[wrong], generator)
+        if corrupt is not None and corrupted is not None:
+            with user_code(f"rows of task {self.task.name!r} cannot be corrupted on {rows.device}"), corrupted.drawing:
+                rows[wrong] = corrupt.apply(rows[corrupted.chosen], generator)[: corrupted.own]
         valid = valid & ~repeated(self.task.space.keys(rows))
         info["distinct"] = float(valid.sum(1).float().mean())
         return Candidates(rows, valid), info

@@ -84,9 +84,10 @@ class Source(TargetSource):
 
     def target(self, state: State, query: Query, generator: Generator) -> tuple[Tensor, Info]:
         if isinstance(state, Usage):
-            readings = len(query.log_p) * self.alike.sum(1, keepdim=True)
+            shares, examples = self._read(query.log_p)
+            readings = examples * self.alike.sum(1, keepdim=True)
             pace = (readings / (ENOUGH * self.sizes)).clamp_max(FASTEST)  # [k, 1]
-            state.usage.lerp_(self._pooled(query.log_p.exp()), pace)
+            state.usage.lerp_(shares, pace)
             unread = UNREAD / self.sizes
             gain = functional.softshrink(((self.expected + unread) / (state.usage + unread)).log(), math.log(SLACK))
             query = query._replace(log_p=query.log_p + self.settings.balance * gain.to(query.log_p))
@@ -96,6 +97,14 @@ class Source(TargetSource):
 
     def notes(self) -> list[str]:
         return [f"targets: exact; the rule is {compilation(self.task)}"]
+
+    def _read(self, log_p: Tensor) -> tuple[Tensor, int]:
+        """Shares of the values in a batch `[B, k, h]`, pooled, and of how many examples; of all processes'."""
+        if self.together is None:
+            return self._pooled(log_p.exp()), len(log_p)
+        sums = log_p.exp().double().sum(0).flatten()
+        total = self.together.sum(torch.cat([sums, sums.new_tensor([len(log_p)])]))
+        return self._pooled((total[:-1] / total[-1]).view(1, *log_p.shape[1:])), int(total[-1])
 
     def _pooled(self, shares: Tensor) -> Tensor:
         """Shares of the values in every example `[B, k, h]`, on average over the concepts of a kind, `[k, h]`."""

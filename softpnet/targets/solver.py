@@ -43,6 +43,7 @@ class Answers(KeptRows):
     answered: Tensor  # [N], whether it has been asked
     reading: Tensor  # [N, k], the most probable assignment when it was asked
 
+    by_example = ("answered", "reading", "count", "rows")
     assignments = ("rows", "reading")
 
     def tensors(self) -> dict[str, Tensor]:

@@ -15,6 +15,7 @@ from softpnet.rules.scoring import scores
 from softpnet.targets.weights import Candidates, soft_target, weights
 from softpnet.task.settings import Settings
 from softpnet.task.task import Move, Task
+from softpnet.together import Together
 
 Info = dict[str, float]
 """Diagnostics of one step."""
@@ -26,6 +27,14 @@ UNTAUGHT = "untaught"
 @dataclass
 class State:
     """What must be remembered from step to step: tensors, changed in place; a subclass names them, this has none."""
+
+    by_example: ClassVar[tuple[str, ...]] = ()
+    """Those that have a row for every example: of several processes, each keeps the rows of its own examples."""
+
+    def keep_share(self, rank: int, processes: int) -> None:
+        """Keep the rows of the examples whose id is the rank modulo the number of processes."""
+        for name in self.by_example if processes > 1 else ():
+            setattr(self, name, getattr(self, name)[rank::processes].clone())
 
     def tensors(self) -> dict[str, Tensor]:
         """By name, as a checkpoint keeps them."""
@@ -49,6 +58,7 @@ class KeptRows(State):
     rows: Tensor  # [N, K, k]
     values: Tensor  # [k], how many each concept has
 
+    by_example: ClassVar[tuple[str, ...]] = ("count", "rows")
     assignments: ClassVar[tuple[str, ...]] = ("rows",)
     """What is made of values of the concepts."""
 
@@ -66,7 +76,7 @@ class KeptRows(State):
 class Query(NamedTuple):
     """The examples of one step, as a source sees them; tensors on the network's device, or on the CPU."""
 
-    ids: Tensor  # [B]
+    ids: Tensor  # [B], their rows in the state
     labels: Tensor  # [B] or [B, m]
     log_p: Tensor  # [B, k, h], without gradient
     epoch: int
@@ -87,6 +97,11 @@ class TargetSource(ABC):
     anywhere: bool = False
     """Whether it computes where the network does, on whichever device; one that does not gets and keeps all on the
     CPU."""
+    together: Together | None = None
+    """While several processes train together: what is taken over a batch is of the batch of all of them."""
+    draws_together: bool = False
+    """Whether it sees to it itself that what it draws for its rows is what one process would draw for them; for others
+    the caller does, which can where every row of a batch draws."""
     doubts_labels: bool = False
     """Once started: whether its targets follow the setting `label_noise`; where they do not, it is refused."""
 
@@ -105,6 +120,13 @@ class TargetSource(ABC):
                 value.to(device)
             elif isinstance(value, (Tensor, Cache)):
                 setattr(self, name, value.to(device))
+
+    def share(self, together: Together | None) -> None:
+        """From now on these processes train together; this one alone for None."""
+        self.together = together
+        for value in vars(self).values():
+            if isinstance(value, TargetSource):
+                value.share(together)
 
     @abstractmethod
     def target(self, state: State, query: Query, generator: Generator) -> tuple[Tensor, Info]:

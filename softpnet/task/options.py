@@ -29,7 +29,7 @@ def typed_options(name: str, make: Any, given: Mapping[str, Any]) -> dict[str, A
         if key not in parameters:
             known = f"its options are {', '.join(parameters)}" if parameters else "it has none"
             raise InputError(f"task {name} has no option {key!r}; {known}")
-        result[key] = _convert(name, key, value, _declared(parameters[key]))
+        result[key] = typed_value(f"option {key} of task {name}", value, _declared(parameters[key]))
     for key, parameter in parameters.items():
         if parameter.default is Parameter.empty and key not in given:
             raise InputError(f"task {name} needs a value for {key!r}; add --option {key}=..., or give it a default")
@@ -62,14 +62,14 @@ def _declared(parameter: Parameter) -> Any:
     return Any if parameter.default in (Parameter.empty, None) else type(parameter.default)
 
 
-def _convert(name: str, key: str, value: Any, hint: Any) -> Any:
+def typed_value(what: str, value: Any, hint: Any) -> Any:
     """The value in the first of the declared types that its text can be read as."""
     kinds = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, UnionType) else (hint,)
     for kind in kinds:
         with contextlib.suppress(Exception):  # a type of the task's own may raise anything
             return _read(value, kind)
     expected = " or ".join(_in_words(kind) for kind in kinds)
-    raise InputError(f"option {key} of task {name} is {value!r}, expected {expected}")
+    raise InputError(f"{what} is {value!r}, expected {expected}")
 
 
 def _read(value: Any, kind: Any) -> Any:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
-
-from msgspec import Meta
+from typing import Any, Literal, get_args
 
 from softpnet.errors import InputError
 
@@ -19,9 +15,6 @@ Prototypes = Literal["mean", "learned"]
 Keep = Literal["last", "best"]
 Infeasible = Literal["raise", "drop"]
 Preset = Literal["best", "paper"]
-Device = Annotated[str, Meta(pattern=r"^(cpu|mps|auto|cuda(:\d+)?)$")]
-"""As torch names them: cuda:1 is the second one of its kind."""
-Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true", "auto"]
 
 MOST = 2**31 - 1
 """No count is larger: what is counted would never end, or fill any machine."""
@@ -127,17 +120,17 @@ class Settings:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.type == "int":
-                _require(field.name, value, isinstance(value, int) and not isinstance(value, bool), "a whole number")
-                _require(field.name, value, abs(value) <= MOST, f"a whole number of at most {MOST:,}")
+                require(field.name, value, isinstance(value, int) and not isinstance(value, bool), "a whole number")
+                require(field.name, value, abs(value) <= MOST, f"a whole number of at most {MOST:,}")
             elif field.type == "float":
                 fine = isinstance(value, (int, float)) and abs(value) <= LARGEST
-                _require(field.name, value, fine, f"a finite number, of a size up to {LARGEST:g}")
+                require(field.name, value, fine, f"a finite number, of a size up to {LARGEST:g}")
             elif field.type == "bool":
-                _require(field.name, value, isinstance(value, bool), "True or False")
+                require(field.name, value, isinstance(value, bool), "True or False")
         sizes = ("epochs", "batch_size", "episodes", "working_set", "cache_rows", "draw_factor", "kbest_pool")
         for name in (*sizes, "walk_every", "walk_steps"):
-            _require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
-        _require(
+            require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
+        require(
             "copies",
             self.copies,
             self.copies >= 1,
@@ -154,18 +147,18 @@ class Settings:
             "balance",
             "patience",
         ):
-            _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
+            require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         for name in ("learning_rate", "gamma", "gamma_decay", "gamma_floor"):
             value = getattr(self, name)
-            _require(name, value, value >= SMALLEST, f"above 0 (from {SMALLEST:g} on)")
+            require(name, value, value >= SMALLEST, f"above 0 (from {SMALLEST:g} on)")
         for name in ("validation", "label_noise"):
-            _require(name, getattr(self, name), 0 <= getattr(self, name) < 1, "a share, 0 to below 1")
+            require(name, getattr(self, name), 0 <= getattr(self, name) < 1, "a share, 0 to below 1")
         fine = not self.label_noise or self.target == "soft"
-        _require("label_noise", self.label_noise, fine, "0 with target = 'best'; choose target = 'soft'")
-        _require_one_of("keep", self.keep, Keep)
-        _require_one_of("infeasible", self.infeasible, Infeasible)
-        _require_one_of("target", self.target, Target)
-        _require_one_of("prototypes", self.prototypes, Prototypes)
+        require("label_noise", self.label_noise, fine, "0 with target = 'best'; choose target = 'soft'")
+        require_one_of("keep", self.keep, Keep)
+        require_one_of("infeasible", self.infeasible, Infeasible)
+        require_one_of("target", self.target, Target)
+        require_one_of("prototypes", self.prototypes, Prototypes)
         return self
 
     def target_gamma(self, gamma: float) -> float:
@@ -233,47 +226,6 @@ def checked_preset(preset: Any) -> Preset:
     raise InputError(f"preset is {preset!r}, expected {' or '.join(map(repr, PRESETS))}")
 
 
-MOST_THREADS, MOST_PROCESSES = 1024, 64
-"""More are refused, unless the machine has more processors: many more would crash it, or be no use."""
-
-
-@dataclass(frozen=True)
-class Hardware:
-    """Where a run computes; handed to lightning-fabric."""
-
-    device: Device = "cpu"
-    """Where the network and its targets are computed: cpu, cuda, cuda:1 for the second, mps, or auto."""
-    precision: Precision = "32-true"
-    """Fabric's precision; auto: bf16-mixed where the device multiplies bfloat16 natively, 32-true elsewhere."""
-    threads: int | None = None
-    """Threads per process; the default leaves torch's own choice."""
-    processes: int = 1
-    """Processes that train together, each on its own share of the examples."""
-    workers: int = 0
-    """Further processes, of each of them, that read inputs ahead where those are not in memory."""
-
-    @classmethod
-    def out_of(cls, given: dict[str, Any]) -> Hardware:
-        """What is given of it, checked; taken out of the dictionary."""
-        known = [field.name for field in dataclasses.fields(cls)]
-        return cls(**{name: given.pop(name) for name in known if name in given}).check()
-
-    def check(self) -> Hardware:
-        """Raise for a value that cannot be; itself otherwise."""
-        known = isinstance(self.device, str) and re.fullmatch(r"cpu|mps|auto|cuda(:\d+)?", self.device, re.ASCII)
-        _require("device", self.device, bool(known), "cpu, cuda, cuda:1 for the second of its kind, mps or auto")
-        fine = ":" not in self.device or self.processes == 1
-        _require("device", self.device, fine, f"no number with {self.processes} processes, which take one each")
-        _require_one_of("precision", self.precision, Precision)
-        bounds = {"processes": (1, MOST_PROCESSES), "workers": (0, MOST_PROCESSES)}
-        bounds |= {} if self.threads is None else {"threads": (1, MOST_THREADS)}
-        for name, (least, bound) in bounds.items():
-            value, most = getattr(self, name), max(bound, os.cpu_count() or 1)
-            fine = least <= whole_number(name, value) <= most
-            _require(name, value, fine, f"{least} to {most:,}, and best no more than the processors of this machine")
-        return self
-
-
 def checked_seed(seed: Any) -> int:
     """The seed, if every stream and picture can be made from it."""
     found = whole_number("seed", seed)
@@ -291,10 +243,10 @@ def whole_number(name: str, value: Any) -> int:
         raise InputError(f"{name} is {value!r}, expected a whole number") from None
 
 
-def _require(name: str, value: Any, fine: bool, expected: str) -> None:
+def require(name: str, value: Any, fine: bool, expected: str) -> None:
     if not fine:
         raise InputError(f"setting {name} is {value!r}, expected {expected}")
 
 
-def _require_one_of(name: str, value: Any, choices: Any) -> None:
-    _require(name, value, value in get_args(choices), f"one of {', '.join(get_args(choices))}")
+def require_one_of(name: str, value: Any, choices: Any) -> None:
+    require(name, value, value in get_args(choices), f"one of {', '.join(get_args(choices))}")

@@ -63,6 +63,7 @@ class Task:
             some noise; other inputs stay as they are.
         settings: fields of `Settings` that are this task's own, by name.
         presets: those that it has in one preset only, by the preset's name: `{"paper": {"rule_weight": 5.0}}`.
+        search: what `softpnet search` looks through unless told otherwise: `{"learning_rate": "1e-4..1e-2"}`.
         origin: where the task was found, so that a saved model can find it again; set by `tasks.load`.
     """
 
@@ -79,6 +80,7 @@ class Task:
     augment: Augment | Literal["auto"] | None = AUTO
     settings: Mapping[str, Any] = field(default_factory=dict)
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    search: Mapping[str, str] = field(default_factory=dict)
     origin: Mapping[str, Any] | None = None
     # what is worked out once for all, by name: the compiled rule
     memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

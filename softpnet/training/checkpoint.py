@@ -6,11 +6,15 @@ import json
 import re
 import time
 from pathlib import Path
+from typing import Any
+
+from torch import Tensor
 
 from softpnet.errors import InputError
 from softpnet.storage import from_safetensors, safetensors_pieces, write_whole
 from softpnet.training.folder import CHECKPOINT, RunFolder
 from softpnet.training.loop import Training
+from softpnet.training.reshard import dealt_anew
 from softpnet.training.snapshot import numbers, put_back, tensors
 
 KEPT = 2
@@ -48,34 +52,54 @@ class Checkpoints:
             self.folder.remove([name for name in self.folder.names(CHECKPOINT) if _number(name) in outdated])
         self.steps, self.since = 0, time.monotonic()
 
-    def _paths(self, number: str) -> list[Path]:
-        """The files of a checkpoint, by process."""
-        count = self.training.fabric.world_size
-        return [self.folder.path / f"{number}-process{rank}.safetensors" for rank in range(count)]
+    def _paths(self, number: str, count: int | None = None) -> list[Path]:
+        """The files of a checkpoint of so many processes, or of as many as there are now."""
+        count = self.training.fabric.world_size if count is None else count
+        of = f"of{count}" if count > 1 else ""
+        return [self.folder.path / f"{number}-process{rank}{of}.safetensors" for rank in range(count)]
 
     def _listed(self) -> list[str]:
         """The numbers of the checkpoints in the manifest, oldest first."""
         numbers = {_number(name) for name in self.folder.names(CHECKPOINT)}
         return sorted(numbers, key=lambda number: [int(part) for part in re.findall(r"\d+", number)])
 
+    def _whole(self) -> list[tuple[str, int]]:
+        """Those of which every process's file is there, oldest first: number, and of how many processes."""
+        names = self.folder.names(CHECKPOINT)
+        counts = {(_number(name), int((re.findall(r"of(\d+)", name) or ["1"])[0])) for name in names}
+        there = [each for each in counts if all(path.exists() for path in self._paths(*each))]
+        ages = {number: age for age, number in enumerate(self._listed())}
+        return sorted(there, key=lambda each: (ages[each[0]], each[1]))
+
     def restore(self) -> bool:
         """Put the training where the last checkpoint was; False if there is none."""
-        fabric = self.training.fabric
-        there = [number for number in self._listed() if all(path.exists() for path in self._paths(number))]
+        fabric, there = self.training.fabric, self._whole()
         if not there:
             return False
-        path = self._paths(there[-1])[fabric.global_rank]
-        stored, notes = from_safetensors(self.folder.read(path.name), path)
+        number, count = there[-1]
+        paths = self._paths(number, count)
+        same = count == fabric.world_size
+        read = [self._read(path) for path in ([paths[fabric.global_rank]] if same else paths)]
+        path = paths[fabric.global_rank] if same else paths[0]
         try:
-            put_back(self.training, stored, json.loads(notes["numbers"]))
+            stored, notes = read[0] if same else dealt_anew(self.training, read)
+            put_back(self.training, stored, notes)
         except (KeyError, ValueError, RuntimeError, RecursionError) as error:
             first = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise InputError(f"{path} does not fit this run: {first}") from error
         return True
 
+    def _read(self, path: Path) -> tuple[dict[str, Tensor], Any]:
+        stored, notes = from_safetensors(self.folder.read(path.name), path)
+        try:
+            return stored, json.loads(notes["numbers"])
+        except (KeyError, ValueError, RecursionError) as error:
+            first = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise InputError(f"{path} does not fit this run: {first}") from error
+
 
 def _number(name: str) -> str:
-    return re.sub(r"-process\d+\.safetensors", "", name)
+    return re.sub(r"-process\d+(of\d+)?\.safetensors", "", name)
 
 
 def check_checkpoint_times(steps: int | None, seconds: float | None) -> None:

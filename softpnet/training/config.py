@@ -15,15 +15,19 @@ from softpnet.errors import InputError
 from softpnet.rules.compile import How, compiled_already
 from softpnet.rules.diagram import Diagram
 from softpnet.storage import from_json, to_json
-from softpnet.task.settings import Giver, Hardware, Preset, Settings
+from softpnet.task.hardware import Hardware
+from softpnet.task.settings import Giver, Preset, Settings
 from softpnet.task.task import Task
-from softpnet.training.environment import versions
+from softpnet.training.environment import version_of
 from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.typed import typed
 
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Encoders = Annotated[dict[str, str | None], Meta(min_length=1)]
 Length = Annotated[int, Meta(ge=1, le=2**31)]
+
+SINCE = {"batch_norm": "synchronised", "wait_seconds": 300}
+"""Entries of the hardware that runs may lack which were begun before there were any; one process has no use of them."""
 
 
 class Origin(Struct, frozen=True):
@@ -84,8 +88,10 @@ class Config(Struct, frozen=True, kw_only=True):
     compiled: Compiled | None  # how; None where nothing asked for it
 
     def choices(self) -> dict[str, Any]:
-        """What a Learner is made with again; a file of targets is left out, since training would run it."""
+        """What a Learner is made with again; a file of targets is left out, since training would run it, and so is the
+        number of processes, which is the matter of what starts them."""
         chosen = dataclasses.asdict(self.settings) | dataclasses.asdict(self.hardware)
+        del chosen["processes"]
         if chosen["targets"] not in targets.names():
             del chosen["targets"]
         named = self.encoder if not isinstance(self.encoder, dict) or all(self.encoder.values()) else None
@@ -115,6 +121,8 @@ def read_config(folder: RunFolder) -> Config:
 def parse_config(data: bytes, path: Path) -> Config:
     """What `to_bytes` made, every entry of its type and in its range; `path` is for the error."""
     found = from_json(data, path)
+    if isinstance(found, dict) and isinstance(found.get("hardware"), dict):
+        found["hardware"] = SINCE | found["hardware"]
     try:
         config = typed(found, Config)
         config.settings.check()
@@ -137,7 +145,7 @@ def parse_config(data: bytes, path: Path) -> Config:
 
 def is_newer(found: Any) -> bool:
     """Whether a newer version of softpnet than this one wrote a configuration."""
-    then, now = (re.findall(r"\d+", str(each)) for each in (_version(found), versions()["softpnet"]))
+    then, now = (re.findall(r"\d+", str(each)) for each in (_version(found), version_of("softpnet")))
     return bool(then and now) and [int(number) for number in then] > [int(number) for number in now]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import subprocess
@@ -15,12 +16,15 @@ PACKAGES = ("softpnet", "torch", "lightning-fabric", "numpy", "safetensors")
 
 def versions() -> dict[str, str]:
     found = {"python": platform.python_version(), "platform": platform.platform()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    return found | {"commit": _commit()}
+    return found | {package: version_of(package) for package in PACKAGES} | {"commit": _own_commit()}
+
+
+@functools.cache
+def version_of(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def machine() -> dict[str, Any]:
@@ -49,7 +53,12 @@ def _processor_model() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
-def _commit(tree: Path = Path(__file__).parents[2]) -> str:
+@functools.cache  # what this process runs is what was there when it began
+def _own_commit() -> str:
+    return _commit(Path(__file__).parents[2])
+
+
+def _commit(tree: Path) -> str:
     """The last commit that changed the package, with "+" where it was changed since; empty where git cannot tell."""
     if not (tree / ".git").exists():
         return ""

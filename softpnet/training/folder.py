@@ -22,7 +22,7 @@ MANIFEST = "manifest.sha256"
 MANIFEST_LIMIT = 2**20
 NAME = r"[A-Za-z0-9_%][A-Za-z0-9_%.-]*"
 LINE = re.compile(rf"([0-9a-f]{{64}})  ({NAME})")
-CHECKPOINT = r"checkpoint-[\d-]+-process\d+\.safetensors"
+CHECKPOINT = r"checkpoint-[\d-]+-process\d+(of\d+)?\.safetensors"
 OURS = re.compile(
     rf"(({CONFIG}|{EPOCHS}|{METRICS}|{MODEL}|{MANIFEST}|{CHECKPOINT})"
     rf"|(learned|curves|accuracy)[A-Za-z0-9_%-]*\.(png|svg))({re.escape(PART)})?"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
+import socket
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
@@ -25,9 +27,16 @@ from softpnet.training import environment
 from softpnet.training.config import Compiled, Config, Origin, parse_config, read_config
 from softpnet.training.environment import differences
 from softpnet.training.folder import CONFIG, RunFolder
+from softpnet.training.processes import agreed
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 SAME = ("task", "rule", "method", "seed", "encoder", "settings", "input_shape", "data")
 """Entries of the configuration that a run keeps for all its life."""
+
+FREE = ("processes", "wait_seconds")
+"""Entries of the hardware that may be others when a run goes on; of the first, the checkpoint itself warns."""
 
 TRIED = 10_000
 """Random assignments on which two rules are compared."""
@@ -56,7 +65,6 @@ def check_same_run(folder: RunFolder, config: Config) -> None:
     changed += _changes("weights of init", *(entry.init and entry.init.sha256 for entry in (then, now)))
     if then.compiled is not None and now.compiled is not None:
         changed += _changes("compiled rule", str(then.compiled), str(now.compiled))
-    changed += _changes("processes", then.hardware.processes, now.hardware.processes)
     if changed:
         raise InputError(
             f"{folder.path} holds another run: {'; '.join(changed)}; resume it as it was begun, or name another folder"
@@ -64,13 +72,30 @@ def check_same_run(folder: RunFolder, config: Config) -> None:
     sources = [entry.origin and entry.origin.sha256 for entry in (then, now)]
     elsewhere = [] if sources[0] == sources[1] else ["the task's file has changed"]
     for name in ("hardware", "machine", "versions"):
-        elsewhere += _changes(name, getattr(then, name), getattr(now, name))
+        entries = (msgspec.to_builtins(getattr(entry, name)) for entry in (then, now))
+        kept = ({key: value for key, value in each.items() if key not in FREE} for each in entries)
+        elsewhere += differences(*kept)
     if elsewhere:
         warnings.warn(
             f"the run in {folder.path} goes on under other conditions, so its bits may differ from those of a run that "
             f"was never stopped: {'; '.join(elsewhere)}",
             stacklevel=2,
         )
+
+
+def check_alike(fabric: Fabric, config: Config) -> None:
+    """Raise where one of the processes that train together would train on something else than the first one."""
+    if fabric.world_size == 1:
+        return
+    found = json.loads(config.to_bytes())
+    mine = {name: found.get(name) for name in SAME}
+    theirs = fabric.broadcast(mine)
+    changed = [word for name in SAME for word in _changes(name, theirs[name], mine[name])]
+    other = InputError(
+        f"process {fabric.global_rank} on {socket.gethostname()} would train on something else than process 0: "
+        f"{'; '.join(changed)}; give all hosts the same files and options"
+    )
+    agreed(fabric, other if changed else None)
 
 
 def _changes(name: str, then: Any, now: Any) -> list[str]:

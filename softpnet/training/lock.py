@@ -16,6 +16,7 @@ from softpnet.errors import InputError, StorageError
 LOCK = "lock"
 SIGNED = b'{"process": '
 NAMED_WITHIN_S = 2.0  # from taking the lock to having written one's name into it
+SEEN_WITHIN_S = 10.0  # from then on to other hosts seeing it
 
 
 @contextmanager
@@ -64,11 +65,30 @@ class InUseError(InputError):
         self.holder = holder
 
 
+def signature() -> bytes:
+    """What this process writes into a lock that it holds."""
+    return json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode()
+
+
+def is_signed(folder: Path, by: bytes, within: float = SEEN_WITHIN_S) -> bool:
+    """Whether the folder is owned by that process, as its signature says; a disk of another host may take a while to
+    show it."""
+    until = time.monotonic() + within
+    while True:
+        with contextlib.suppress(OSError):
+            if (folder / LOCK).read_bytes() == by:
+                return True
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.1)
+
+
 def _sign(handle: int, path: Path) -> None:
     """Write our name into the lock."""
     try:
         os.truncate(handle, 0)
-        os.pwrite(handle, json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode(), 0)
+        os.pwrite(handle, signature(), 0)
+        os.fsync(handle)  # processes on other hosts look at it
     except OSError as error:
         raise StorageError(f"{path} could not be written: {error.strerror}") from error
 

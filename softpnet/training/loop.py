@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from softpnet.errors import TrainingError
+from softpnet.errors import ShareWarning, TrainingError
 from softpnet.methods.base import Batch, Clock, Method
 from softpnet.methods.schedules import halving
 from softpnet.networks.finite import not_finite
@@ -22,8 +23,8 @@ from softpnet.task.data import Inputs
 from softpnet.task.lazy import read_parts, readable
 from softpnet.task.settings import Settings
 from softpnet.training.features import Known, frozen_notes, known_anchors, known_features
-from softpnet.training.order import even_order, random_order
-from softpnet.training.processes import to_run
+from softpnet.training.order import own_order, warm_up_ids
+from softpnet.training.processes import any_process, to_run, total, totals
 from softpnet.training.streams import Streams
 
 if TYPE_CHECKING:
@@ -62,8 +63,9 @@ class Position:
     counts: dict[str, int] = field(default_factory=dict)
     untaught: list[int] = field(default_factory=lambda: [0])  # examples without a candidate, by epoch
 
-    def add(self, info: dict[str, float]) -> None:
-        self.untaught[-1] += int(info.pop(UNTAUGHT, 0))
+    def add(self, info: dict[str, float], untaught: float = 0) -> None:
+        """A step's diagnostics, and how many examples of all processes it taught nothing."""
+        self.untaught[-1] += int(untaught)
         for name, value in info.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
             self.counts[name] = self.counts.get(name, 0) + 1
@@ -83,7 +85,8 @@ class Training:
     Labels that cannot be trained on raise at once. Between two steps of `steps()` everything that the next step
     depends on is in the attributes, from where `checkpoint.py` takes it.
 
-    With several processes each owns the examples whose id is its rank modulo their number, and so their state.
+    With several processes each owns the examples whose id is its rank modulo their number, and so their state; a step
+    is on as many examples as with one, each process on its share.
     """
 
     def __init__(
@@ -106,15 +109,21 @@ class Training:
         )
         self.model, self.optimiser = fabric.setup(module, self.adam)
         self.state = method.start(labels, streams)
+        self.state.keep_share(fabric.global_rank, fabric.world_size)
         method.place(self.state, fabric.device)
-        own = torch.arange(fabric.global_rank, len(labels), fabric.world_size)
-        self.own = own[: len(labels) // fabric.world_size]  # every process makes the same number of steps
-        self.order = self.own  # of the epoch under way
+        self.own = torch.arange(fabric.global_rank, len(labels), fabric.world_size)
+        self.share = max(1, settings.batch_size // fabric.world_size)  # of a batch, this process's
+        self.order = self.own[: self.taken]  # of the epoch under way
         self.at = Position()
         self.ended = False  # on purpose, before its last epoch
         self.best: dict[str, Tensor] = {}  # weights and statistics of the best epoch so far, where they are kept
         self.records: list[dict[str, float]] = []  # of the epochs that are done
         self.known = Known()  # what frozen encoders make of the inputs, once steps are made
+
+    @property
+    def taken(self) -> int:
+        """Examples that this process takes in an epoch: every process as many."""
+        return len(self.labels) // self.fabric.world_size
 
     def notes(self) -> list[str]:
         """What a person should know of how it will learn, a line each."""
@@ -137,8 +146,9 @@ class Training:
         settings, at = self.settings, self.at
         began = time.perf_counter()
         while at.warmup < settings.warmup_steps and at.epoch == at.step == 0 and not self.ended:
-            chosen = torch.randint(len(self.own), (settings.warmup_examples,), generator=self.streams("warm-up"))
-            loss = self.method.warm_up(self.model, self._shown(self.own[chosen]), self.streams)
+            place = self.fabric.global_rank, self.fabric.world_size
+            chosen = warm_up_ids(settings.warmup_examples, len(self.labels), *place, self.streams("warm-up"))
+            loss = self.method.warm_up(self.model, self._shown(chosen), self.streams)
             if loss is None:
                 break
             self._update(loss, f"warm-up step {at.warmup + 1}, on the anchors alone")
@@ -149,9 +159,9 @@ class Training:
     def _epoch(self) -> Iterator[Progress]:
         settings, at = self.settings, self.at
         if at.step == 0:
-            order = even_order if settings.balanced_labels else random_order
-            self.order = self.own[order(self.labels[self.own], self.streams("batches"))]
-        batches = self.order.split(settings.batch_size)
+            place = self.fabric.global_rank, self.fabric.world_size
+            self.order = own_order(self.labels, *place, settings.balanced_labels, self.streams("batches"))
+        batches = self.order.split(self.share)
         began = time.perf_counter() - at.seconds
         for ids, inputs in self._read(batches[at.step :]):
             self._set_learning_rate(at.epoch + at.step / len(batches))
@@ -160,16 +170,27 @@ class Training:
             clock = Clock(at.epoch, at.step)
             loss, info = self.method.loss(self.model, self.state, batch, clock, self.streams)
             self._update(loss, f"epoch {at.epoch + 1}, step {at.step + 1}, on the batch of examples {ids.tolist()}")
-            at.add(info)
+            at.add(info, total(self.fabric, info.pop(UNTAUGHT, 0)))
             self._check_taught()
             at.step, at.seconds = at.step + 1, time.perf_counter() - began
             done = Progress(clock.epoch, settings.epochs, clock.step, len(batches), at.means(), at.seconds)
             if done.epoch_done:
+                done = dataclasses.replace(done, means=self._means_of_all())
                 self.records.append(done.record())
                 self.at = Position(warmup=at.warmup, epoch=at.epoch + 1, untaught=[*at.untaught, 0])
             yield done
             if self.ended:
                 return
+
+    def _means_of_all(self) -> dict[str, float]:
+        """This epoch's diagnostics over all processes."""
+        at, fabric = self.at, self.fabric
+        if fabric.world_size == 1:
+            return at.means()
+        names = fabric.broadcast([*at.sums])
+        sums = totals(fabric, [at.sums.get(name, 0.0) for name in names])
+        counts = totals(fabric, [at.counts.get(name, 0) for name in names])
+        return {name: value / count for name, value, count in zip(names, sums, counts, strict=True)}
 
     def _set_learning_rate(self, epochs: float) -> None:
         settings = self.settings
@@ -179,8 +200,8 @@ class Training:
 
     def _check_taught(self) -> None:
         """Raise once half of the examples of an epoch had no candidate: what is left to learn from is too little."""
-        untaught, of = self.at.untaught[-1], len(self.own)
-        if any_process(self.fabric, 0 < of <= 2 * untaught):
+        untaught, of = self.at.untaught[-1], len(self.labels)
+        if 0 < of <= 2 * untaught:
             raise TrainingError(
                 f"{untaught:,} of {of:,} examples had no candidate in epoch {self.at.epoch + 1}, so that their labels "
                 f"taught nothing; {self.method.source.remedy()}"
@@ -190,8 +211,8 @@ class Training:
         most, epochs = max(self.at.untaught), sum(count > 0 for count in self.at.untaught)
         if most:
             warnings.warn(
-                f"up to {most:,} of {len(self.own):,} examples had no candidate in {epochs} of {self.at.epoch} epochs; "
-                f"their labels taught nothing there; {self.method.source.remedy()}",
+                f"up to {most:,} of {len(self.labels):,} examples had no candidate in {epochs} of {self.at.epoch} "
+                f"epochs; their labels taught nothing there; {self.method.source.remedy()}",
                 stacklevel=2,
             )
 
@@ -235,7 +256,7 @@ class Training:
                 raise TrainingError(f"no input of the batch of examples {ids.tolist()} can be read; mend or drop them")
             if len(kept) < len(ids):
                 lost = sorted(set(ids.tolist()) - set(kept.tolist()))
-                warnings.warn(f"inputs {lost} cannot be read, and are skipped", stacklevel=2)
+                warnings.warn(f"inputs {lost} cannot be read, and are skipped", ShareWarning, stacklevel=2)
             yield kept, self._seen(kept, inputs)
 
     def _seen(self, ids: Tensor, inputs: Tensor | None) -> Tensor | Features:
@@ -254,12 +275,3 @@ class Training:
         self.optimiser.zero_grad()
         self.fabric.backward(loss)
         self.optimiser.step()
-
-
-def any_process(fabric: Fabric, flag: bool) -> bool:
-    """Whether the flag is up in any of the processes that train together: all must stop at the same step."""
-    if fabric.world_size == 1:
-        return bool(flag)
-    total = fabric.all_reduce(torch.tensor(float(flag)), reduce_op="sum")
-    assert isinstance(total, Tensor)
-    return bool(total > 0)

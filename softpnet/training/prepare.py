@@ -21,14 +21,17 @@ from softpnet.rules.function import check_rule
 from softpnet.targets.source import KeptRows
 from softpnet.task.anchors import AnchorSet, arrange_anchors
 from softpnet.task.data import Anchors, Examples, Inputs
+from softpnet.task.hardware import Hardware
 from softpnet.task.inputs import check_inputs, check_labels, needed_concepts
 from softpnet.task.lazy import numbers
-from softpnet.task.settings import Hardware, Settings
+from softpnet.task.settings import Settings
 from softpnet.task.task import Task
+from softpnet.together import Together
 from softpnet.training.identity import fingerprint
+from softpnet.training.launcher import launcher
 from softpnet.training.loop import Training
 from softpnet.training.memory import check_memory, step_memory_errors_named
-from softpnet.training.processes import launched, to_run
+from softpnet.training.processes import agreed, launched, to_run, unequal_shares
 from softpnet.training.split import checked_validation, held_out, without_infeasible
 from softpnet.training.streams import Streams, borrowed_global_generator
 
@@ -95,18 +98,28 @@ def build(
 ) -> Training:
     """A training before its first step; raises where it could not make one."""
     check_memory(settings, task.space, given.inputs, given.anchors)
+    unequal = unequal_shares(len(given.labels), settings.batch_size, hardware.processes)
+    if unequal is not None and launcher() is None:
+        raise unequal
     fabric = launched(hardware, kind.idle_parts)
+    agreed(fabric, unequal if fabric.is_global_zero else None)  # or all that were started would say the same
     anchors = [own._replace(inputs=to_run(fabric, own.inputs)) for own in given.anchors]
     method = kind(task, settings, anchors)
     check_augment(task, [own.inputs for own in anchors])
     with borrowed_global_generator(streams("init")):
         module = method.module(encoders)
     check_trainable(module, name)
-    check_last_batch(module, settings.batch_size, given.inputs, hardware.processes)
+    alone = hardware.processes == 1 or hardware.batch_norm == "local"
+    if alone:
+        check_last_batch(module, settings.batch_size // hardware.processes, given.inputs, hardware.processes)
     with step_memory_errors_named():
         training = Training(
             method, module, given.inputs, given.labels, settings, streams, fabric, given.concepts, hardware.workers
         )
+    if fabric.world_size > 1:
+        together = Together(fabric.global_rank, fabric.world_size)
+        module.share(together, hardware.batch_norm == "synchronised")
+        method.share(together)
     check_started(training, name)
     check_blanks(task, module, given.anchors)  # by now the rule is compiled, if the method asks for it
     return training

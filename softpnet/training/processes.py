@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from softpnet.errors import InputError, SoftPNetError, TrainingError
+from softpnet.errors import EchoedError, InputError, SoftPNetError, TrainingError
+from softpnet.task.hardware import MOST_WAIT_S, Hardware, Precision
 from softpnet.task.lazy import numbers
-from softpnet.task.settings import Hardware, Precision
+from softpnet.training.environment import differences, versions
+from softpnet.training.launcher import TORCHRUN, launcher
+from softpnet.training.meeting import meet
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -39,12 +44,13 @@ def with_precision(hardware: Hardware) -> Hardware:
 
 
 def launched(hardware: Hardware, idle_parts: bool = False) -> Fabric:
-    """A running Fabric: with several processes, each of them comes back from here.
+    """A running Fabric: with several processes, each of them comes back from here, whoever has started them.
 
     Where a step may leave parts of the network idle, the processes have to look for those before they share gradients.
     """
     from lightning_fabric import Fabric
     from lightning_fabric.plugins import DoublePrecision
+    from lightning_fabric.strategies import DDPStrategy
 
     class Double(DoublePrecision):
         """Fabric's own hands what the network returns on in single precision, losses and all."""
@@ -54,15 +60,18 @@ def launched(hardware: Hardware, idle_parts: bool = False) -> Fabric:
 
     assert hardware.precision != "auto", "with_precision has replaced it"
     double = hardware.precision == DOUBLE
-    shared = "ddp_find_unused_parameters_true" if idle_parts else "ddp"
     kind, _, number = hardware.device.partition(":")
+    several, wait = hardware.processes > 1, timedelta(seconds=hardware.wait_seconds)
+    started = launcher() if several else None
+    here = hardware.processes if started is None else started.here
     try:
         fabric = Fabric(
             accelerator=kind,
-            devices=[int(number)] if number else hardware.processes,
+            devices=[int(number)] if number else here,
+            num_nodes=hardware.processes // here,
             precision=None if double else hardware.precision,
             plugins=[Double()] if double else [],
-            strategy="auto" if hardware.processes == 1 else shared,
+            strategy=DDPStrategy(timeout=wait, find_unused_parameters=idle_parts) if several else "auto",
         )
     except Exception as error:
         why = " ".join(str(error).split()).rstrip(".")
@@ -72,12 +81,108 @@ def launched(hardware: Hardware, idle_parts: bool = False) -> Fabric:
         raise InputError(
             f"precision {hardware.precision!r} cannot run on {fabric.device.type}; use {instead!r} or 'auto'"
         )
-    fabric.launch()
+    try:
+        if started is not None and started.name == TORCHRUN:
+            meet(started.rank, started.processes, fabric.device.type, wait)
+        fabric.launch()
+    except RuntimeError as error:
+        if not several:
+            raise
+        raise TrainingError(
+            f"the {hardware.processes} processes that train together did not find each other within "
+            f"{hardware.wait_seconds} seconds ({_first_line(error)}); look at what the others said, and whether their "
+            "hosts can reach each other"
+        ) from error
+    if several:
+        check_versions(fabric)
     return fabric
+
+
+SAME_VERSIONS = ("softpnet", "commit", "torch", "python")
+
+
+def check_versions(fabric: Fabric) -> None:
+    """Raise where a process computes with other versions than the first one."""
+    found = versions()
+    mine = {name: found[name] for name in SAME_VERSIONS}
+    host, theirs = fabric.broadcast((socket.gethostname(), mine))
+    other = InputError(
+        f"process {fabric.global_rank} on {socket.gethostname()} runs other versions than process 0 on {host}: "
+        f"{'; '.join(differences(theirs, mine))}; install the same everywhere"
+    )
+    agreed(fabric, other if theirs != mine else None)
+
+
+def agreed(fabric: Fabric, failed: SoftPNetError | None) -> None:
+    """Raise in every process where one of them has failed; only those that have say why."""
+    anywhere = any_process(fabric, failed is not None)
+    if failed is not None:
+        raise failed
+    if anywhere:
+        raise EchoedError("another of the processes that train together cannot begin; look at what it said")
+
+
+def any_process(fabric: Fabric, flag: bool) -> bool:
+    """Whether the flag is up in any of the processes that train together: all must stop at the same step."""
+    return total(fabric, float(flag)) > 0
+
+
+def total(fabric: Fabric, value: float) -> float:
+    """The sum over all processes."""
+    return totals(fabric, [value])[0]
+
+
+def totals(fabric: Fabric, values: Sequence[float]) -> list[float]:
+    """Of each value, its sum over all processes."""
+    if fabric.world_size == 1:
+        return [*values]
+    found = fabric.all_reduce(torch.tensor(values, dtype=torch.float64), reduce_op="sum")
+    assert isinstance(found, Tensor)
+    return found.tolist()
+
+
+def leave_together() -> None:
+    """Wait until all processes that train together are done: one that torchrun starts again must find the others."""
+    group = torch.distributed
+    if group.is_available() and group.is_initialized() and group.get_backend() == "gloo":
+        try:
+            group.monitored_barrier(timeout=timedelta(seconds=MOST_WAIT_S))
+        except RuntimeError as error:
+            raise TrainingError(
+                "one of the processes that trained together has ended before it was done; resume, and all is read from "
+                "the run folder"
+            ) from error
+
+
+def own_stream(name: str, fabric: Fabric) -> str:
+    """The name of a stream of which every process has its own; the first one's is that of one process alone."""
+    return f"{name} {fabric.global_rank}" if fabric.global_rank else name
+
+
+def unequal_shares(examples: int, batch_size: int, processes: int) -> InputError | None:
+    """What to raise where the processes that train together cannot have equal shares of the batches."""
+    if processes > examples:
+        return InputError(
+            f"{processes:,} processes are to train on {examples:,} examples, expected at most one for each; start "
+            "fewer processes"
+        )
+    if batch_size % processes:
+        near = max(processes, batch_size - batch_size % processes)
+        return InputError(
+            f"batch_size is {batch_size:,}, of which {processes:,} processes cannot have equal shares; choose "
+            f"batch_size = {near:,}, or another number of processes"
+        )
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
 
 
 LOST = ("connection closed", "connection reset", "broken pipe", "gloo", "nccl", "socket", "timed out", "timeout")
 """What torch says where a process that trains with this one answers no more."""
+LATE = ("timed out", "timeout")
+"""What it says where that may still be there."""
 
 
 @contextmanager
@@ -90,9 +195,10 @@ def lost_processes_named(fabric: Fabric) -> Iterator[None]:
     except RuntimeError as error:
         if fabric.world_size == 1 or not any(word in str(error).lower() for word in LOST):
             raise
+        late = any(word in str(error).lower() for word in LATE)
         raise TrainingError(
-            f"one of the {fabric.world_size} processes that train together has ended, so that process "
-            f"{fabric.global_rank} cannot go on; resume from the last checkpoint"
+            f"one of the {fabric.world_size} processes that train together {'does not answer' if late else 'has ended'}"
+            f", so that process {fabric.global_rank} cannot go on; resume from the last checkpoint"
         ) from error
 
 

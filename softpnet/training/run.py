@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import signal
+import socket
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,16 +18,21 @@ from softpnet.training.checkpoint import Checkpoints, check_checkpoint_times
 from softpnet.training.config import Config
 from softpnet.training.folder import CONFIG, EPOCHS, RunFolder
 from softpnet.training.history import write_epochs
-from softpnet.training.identity import check_same_run
+from softpnet.training.identity import check_alike, check_same_run
 from softpnet.training.interrupt import ENDINGS, Stop, graceful_stop
-from softpnet.training.loop import Progress, Training, any_process
+from softpnet.training.launcher import is_restarted
+from softpnet.training.lock import InUseError, is_signed, signature
+from softpnet.training.loop import Progress, Training
 from softpnet.training.memory import step_memory_errors_named
 from softpnet.training.model_file import holds_finished_model
-from softpnet.training.processes import lost_processes_named
+from softpnet.training.processes import agreed, any_process, lost_processes_named, totals
 from softpnet.training.validation import METRICS, is_exhausted
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+ENDING_S = 60.0
+"""So long may the last holder of a folder take to end."""
 
 
 class Run:
@@ -38,7 +45,8 @@ class Run:
         self, path: str | Path | None, resume: bool, checkpoint_steps: int | None, checkpoint_seconds: float | None
     ) -> None:
         check_checkpoint_times(checkpoint_steps, checkpoint_seconds)
-        self.path, self.resume = None if path is None else Path(path), resume
+        # What torchrun starts again goes on by itself: the command is the same, but the folder is there.
+        self.path, self.resume = None if path is None else Path(path), resume or is_restarted()
         self.times = checkpoint_steps, checkpoint_seconds
         self.stop = Stop()
 
@@ -53,6 +61,8 @@ class Run:
         signals = (signal.SIGINT,) if self.path is None else (signal.SIGINT, *ENDINGS)
         with lost_processes_named(fabric), contextlib.ExitStack() as stack:
             self.stop = stack.enter_context(graceful_stop(signals))
+            # One host may have been started anew, and another by torchrun again.
+            self.resume = any_process(fabric, self.resume)
             if self.path is not None:
                 self.folder = stack.enter_context(opened(self.path, fabric))
                 begin(self.folder, config(), self.resume, fabric)
@@ -85,27 +95,60 @@ def opened(path: Path, fabric: Fabric) -> Iterator[RunFolder]:
         folder, failed = None, None
         if fabric.is_global_zero:
             try:
-                folder = stack.enter_context(RunFolder.to_write(path))
+                folder = stack.enter_context(_owned(path))
             except SoftPNetError as error:
                 failed = error
-        if any_process(fabric, failed is not None):  # or the others would wait for ever
-            raise failed or InputError(f"{path} could not be opened by the first process")
+        agreed(fabric, failed)  # or the others would wait for ever
+        if fabric.world_size > 1:
+            _check_shared(path, fabric)
         yield folder or RunFolder(path)
         fabric.barrier()
+
+
+@contextlib.contextmanager
+def _owned(path: Path) -> Iterator[RunFolder]:
+    """The folder, to write. Where torchrun has started all processes again, the last holder may be ending still."""
+    until = time.monotonic() + (ENDING_S if is_restarted() else 0)
+    with contextlib.ExitStack() as stack:
+        folder = None
+        while folder is None:
+            try:
+                folder = stack.enter_context(RunFolder.to_write(path))
+            except InUseError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.2)
+        yield folder
+
+
+def _check_shared(path: Path, fabric: Fabric) -> None:
+    """Raise where a process does not see the folder that the first one has opened."""
+    host, holder = fabric.broadcast((socket.gethostname(), signature()))
+    other = InputError(
+        f"{path} on {socket.gethostname()} is not the folder that process 0 writes on {host}; name one on a disk that "
+        "all hosts share"
+    )
+    agreed(fabric, None if is_signed(path, holder) else other)
 
 
 def begin(folder: RunFolder, config: Config, resume: bool, fabric: Fabric) -> bool:
     """Write the configuration of a new run, or hold it against the one that is there; True if that run is finished."""
     there = CONFIG in folder
-    fabric.barrier()  # all have looked before the first one writes
+    check_alike(fabric, config)  # when all have looked, the first one may write
     if not there:
         if fabric.is_global_zero:
             folder.write(CONFIG, config.to_bytes())
         return False
-    if not resume:
-        raise InputError(f"{folder.path} already holds a run; resume it, name another folder or remove it")
-    folder.verify()
-    check_same_run(folder, config)
+    failed = None
+    if fabric.is_global_zero:
+        try:
+            if not resume:
+                raise InputError(f"{folder.path} already holds a run; resume it, name another folder or remove it")
+            folder.verify()
+            check_same_run(folder, config)
+        except SoftPNetError as error:
+            failed = error
+    agreed(fabric, failed)
     finished = holds_finished_model(folder)
     # The epochs of a finished run stay listed: they are never made again, but a copy of them can be put back.
     removed = [name for name in folder.removed() if not (finished and name == EPOCHS)]
@@ -148,9 +191,10 @@ def follow(
                 write_epochs(checkpoints.folder, training.records)
             found = {name: value for name, value in training.records[-1].items() if name in METRICS}
             step = dataclasses.replace(step, means=step.means | found)
-        training.ended = any_process(fabric, _asks_to_end(progress, step) or training.ended)
-        stopping = any_process(fabric, stop.requested)
-        if checkpoints is not None and (any_process(fabric, checkpoints.due()) or stopping):
+        ending = _asks_to_end(progress, step) or training.ended
+        due = checkpoints is not None and checkpoints.due()
+        training.ended, stopping, due = (found > 0 for found in totals(fabric, [ending, stop.requested, due]))
+        if checkpoints is not None and (due or stopping):
             training.check_finite()
             checkpoints.save()
         if stopping:

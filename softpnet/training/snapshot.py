@@ -15,6 +15,9 @@ from softpnet.training.history import checked_records
 from softpnet.training.loop import Position, Training
 from softpnet.training.typed import typed
 
+GONE = -1
+"""In the order of an epoch's examples: one that other processes have had, in a run that goes on with more or fewer."""
+
 WEIGHTS, BUFFERS, MOMENTS, STATE, STREAMS = "module.", "buffer.", "optimiser.", "state.", "stream."
 BEST = "best."
 """What the names of its tensors begin with."""
@@ -72,11 +75,13 @@ def put_back(training: Training, stored: Mapping[str, Tensor], given: Any) -> No
         return {name.removeprefix(prefix): value for name, value in stored.items() if name.startswith(prefix)}
 
     notes = typed(given, Numbers)
-    _check_numbers(training, notes)
     _check_tensors(training, stored)
+    _check_order(training, stored["order"], notes.at.step * training.share)
+    _check_numbers(training, notes, math.ceil(len(stored["order"]) / training.share))
     best = _checked_best(training, part(BEST), notes)
     moments = [part(f"{MOMENTS}{i}.") for i, _ in enumerate(training.module.parameters())]
-    made = notes.at.warmup + notes.at.epoch * _steps(training) + notes.at.step
+    most = math.ceil(len(training.labels) / training.settings.batch_size)  # steps of an epoch
+    made = notes.at.warmup + notes.at.epoch * most + notes.at.step
     for parameter, mine in zip(training.module.parameters(), moments, strict=True):
         _check_moments(mine, parameter, made)
     for name, place in training.state.tensors().items():
@@ -102,10 +107,11 @@ def put_back(training: Training, stored: Mapping[str, Tensor], given: Any) -> No
     training.at, training.records, training.best = notes.at, notes.records, best
 
 
-def _check_numbers(training: Training, notes: Numbers) -> None:
-    """Raise for a position, records or a loss scale that no run of these settings and examples can have."""
+def _check_numbers(training: Training, notes: Numbers, steps: int) -> None:
+    """Raise for a position, records or a loss scale that no run of these settings and examples can have, in an epoch of
+    so many steps."""
     at, settings = notes.at, training.settings
-    limits = {"warmup": settings.warmup_steps, "epoch": settings.epochs, "step": _steps(training) - 1}
+    limits = {"warmup": settings.warmup_steps, "epoch": settings.epochs, "step": steps - 1}
     if at.epoch == settings.epochs:
         limits["step"] = 0
     for name, limit in limits.items():
@@ -113,7 +119,7 @@ def _check_numbers(training: Training, notes: Numbers) -> None:
     _require(0 <= at.seconds < math.inf, f"its seconds are {at.seconds}, expected 0 or more")
     counted = set(at.sums) == set(at.counts) and all(1 <= count <= at.step for count in at.counts.values())
     _require(counted, f"its counts are {at.counts} after {at.step} steps of an epoch")
-    untaught = len(at.untaught) == at.epoch + 1 and all(0 <= count <= len(training.own) for count in at.untaught)
+    untaught = len(at.untaught) == at.epoch + 1 and all(0 <= count <= len(training.labels) for count in at.untaught)
     _require(untaught, f"its counts of examples without a candidate are {at.untaught}, expected one per epoch")
     _require(
         len(checked_records(notes.records)) == at.epoch,
@@ -129,7 +135,8 @@ def _check_tensors(training: Training, stored: Mapping[str, Tensor]) -> None:
     fresh = tensors(training)
     fresh.pop("cuda_generator", None)  # a run may go on on another device
     for name, like in fresh.items():
-        _check_like(name, stored.get(name), like)
+        if name != "order":
+            _check_like(name, stored.get(name), like)
     generator = Generator().get_state()
     count = len(list(training.module.parameters()))
     moments = {f"{MOMENTS}{i}.{name}" for i in range(count) for name in ADAM}
@@ -143,10 +150,19 @@ def _check_tensors(training: Training, stored: Mapping[str, Tensor]) -> None:
             _require(bool((value.view(torch.uint8) <= 1).all()), f"{name} holds what is neither true nor false")
         if name.endswith(NEVER_NEGATIVE):
             _require(bool((value >= 0).all()), f"{name} is negative in places")
-    order, own = stored["order"].sort().values, training.own
-    if training.settings.balanced_labels:  # some come several times, others not at all
-        own = own[torch.searchsorted(own, order).clamp_max(len(own) - 1)]
-    _require(torch.equal(order, own), "its order of the examples is not one of theirs")
+
+
+def _check_order(training: Training, found: Tensor, made: int) -> None:
+    """Raise where it is not an order of examples that this process has, of which it has had so many."""
+    gone, own = int((found == GONE).sum()), training.own
+    _require(gone <= made, f"its order lacks {gone} examples, expected at most the {made} that were had")
+    # Without a step by more or fewer processes it has all that an epoch takes.
+    _check_like("order", found, training.order if not gone else training.order[: len(found)])
+    order = found.sort().values[gone:]
+    fine = torch.equal(order, own[torch.searchsorted(own, order).clamp_max(len(own) - 1)])
+    if not training.settings.balanced_labels:  # where some come several times, and others not at all
+        fine = fine and bool((order[1:] > order[:-1]).all())
+    _require(fine and bool((found[:gone] == GONE).all()), "its order of the examples is not one of theirs")
 
 
 def _checked_best(training: Training, found: Mapping[str, Tensor], notes: Numbers) -> dict[str, Tensor]:
@@ -177,11 +193,6 @@ def _check_moments(found: Mapping[str, Tensor], parameter: Tensor, made: int) ->
         _check_like(name, found.get(name), torch.zeros(()) if name == "step" else parameter.detach())
     step = float(found["step"])
     _require(step in range(1, made + 1), f"the optimiser's step is {step}, expected 1 to {made}")
-
-
-def _steps(training: Training) -> int:
-    """Steps of one epoch."""
-    return math.ceil(len(training.own) / training.settings.batch_size)
 
 
 def _require(fine: bool, complaint: str) -> None:

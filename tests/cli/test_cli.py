@@ -854,6 +854,7 @@ def test_ctrl_c_before_training_exits_130_without_a_traceback(softpnet_here, tmp
     assert code == 130 and "Traceback" not in error
 
 
+@pytest.mark.processes
 def test_a_terminal_that_is_closed_leaves_a_run_that_can_be_loaded_and_exit_code_129(home):
     """The system then sends SIGHUP, and nothing can be written to the terminal any more."""
     child, terminal = pty.fork()
@@ -870,9 +871,21 @@ def test_a_terminal_that_is_closed_leaves_a_run_that_can_be_loaded_and_exit_code
     assert len(Learner.load(home / "hung-up", origin=str(home / "my_rule.py")).history) >= 2
 
 
+@pytest.mark.processes
 def test_many_ctrl_c_in_a_row_stop_a_comparison_without_a_traceback(home):
     """Each reaches the command and its runs, as on a terminal."""
-    given = ("compare", "my_rule.py", "--methods", "softpnet", "--epochs", 100_000, "--records", "impatient")
+    given = (
+        "compare",
+        "my_rule.py",
+        "--methods",
+        "softpnet",
+        "--seeds",
+        1,
+        "--epochs",
+        100_000,
+        "--records",
+        "impatient",
+    )
     process = subprocess.Popen(
         command(*given), cwd=home, env=environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
     )

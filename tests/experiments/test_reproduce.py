@@ -22,8 +22,9 @@ from softpnet.cli.reproduce import Reproduce, run_and_show
 from softpnet.cli.table import Part, chosen_rows, show
 from softpnet.errors import InputError, TrainingError
 from softpnet.experiments import paper, records, reproduce
+from softpnet.experiments.engines import base, local
 from softpnet.experiments.paper import Stated
-from softpnet.experiments.reproduce import UNFINISHED, Processes, run_missing
+from softpnet.experiments.reproduce import UNFINISHED, run_missing
 from softpnet.experiments.rows import ROWS, SEEDS, TABLES, Row
 from softpnet.experiments.rows import SHORT as SHORT_ROWS
 from softpnet.experiments.sealed import seal, unseal
@@ -412,8 +413,8 @@ def test_a_record_that_cannot_be_written_does_not_keep_the_others_from_running(t
     ids=["of another reproduce", "of one that was killed"],
 )
 def test_a_run_of_another_process_is_waited_for_and_not_run_again(tmp_path, monkeypatch, folder, lock):
-    monkeypatch.setattr(reproduce, "PAUSE_S", 0.01)
-    monkeypatch.setattr(Processes, "run", lambda *given: pytest.fail("it was run again"))
+    monkeypatch.setattr(base, "PAUSE_S", 0.01)
+    monkeypatch.setattr(local.Engine, "run", lambda *given: pytest.fail("it was run again"))
     held = tmp_path / ROW.task / UNFINISHED / folder
     held.mkdir(parents=True)
     with ThreadPoolExecutor(1) as pool, pytest.warns(UserWarning, match=r"in use by process \d+ on .*; waiting for it"):
@@ -437,7 +438,7 @@ def test_a_run_of_another_process_is_waited_for_and_not_run_again(tmp_path, monk
 )
 def test_a_run_that_was_cut_off_under_other_code_or_choices_is_begun_again(tmp_path, monkeypatch, changes, reason):
     there = []
-    monkeypatch.setattr(Processes, "run", lambda *given: there.append(folder.path.exists()) or (1, "not run here"))
+    monkeypatch.setattr(local.Engine, "run", lambda *given: there.append(folder.path.exists()) or (1, "not run here"))
     model = Learner(tasks.load(ROW.task, ROW.options), **ROW.settings)
     with RunFolder.to_write(tmp_path / ROW.task / UNFINISHED / "tiny-seed0") as folder:
         config = json.loads(model.config().to_bytes())
@@ -459,7 +460,7 @@ def test_the_folder_of_a_run_whose_record_is_there_is_removed_unless_it_is_in_us
 
 
 def test_what_a_run_warns_of_is_passed_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(Processes, "run", lambda *given: (0, "softpnet: warning: beware\n"))
+    monkeypatch.setattr(local.Engine, "run", lambda *given: (0, "softpnet: warning: beware\n"))
     monkeypatch.setattr(reproduce, "write_record", lambda row, seed, run, folder: record(folder, row, seed, 0.9, 0.8))
     (tmp_path / ROW.task / UNFINISHED / "tiny-seed0").mkdir(parents=True)
     with pytest.warns(UserWarning, match="train kand_logic --seed 0 .*: softpnet: warning: beware"):
@@ -473,11 +474,12 @@ def test_all_records_that_do_not_fit_are_counted(filled):
 
 
 def test_no_process_is_started_once_the_others_were_stopped():
-    processes = Processes()
-    assert processes.run([sys.executable, "-c", "import sys; sys.exit('why')"]) == (1, "why\n")
-    processes.stop()
+    engine = local.Engine()
+    code, said = engine.run(["train", "no_such_task"], Path("none"))
+    assert code == 2 and said.startswith("softpnet: unknown task 'no_such_task'")
+    engine.stop()
     with pytest.raises(CancelledError):
-        processes.run([sys.executable, "-c", ""])
+        engine.run(["tasks"], Path("none"))
 
 
 def test_the_time_that_is_left_is_that_of_what_is_left():
@@ -498,6 +500,7 @@ with closing(run_missing([row], (0,), Path(sys.argv[1]), 1)) as done:
 """
 
 
+@pytest.mark.processes
 def test_what_was_cut_off_goes_on_from_its_checkpoint(tmp_path, runs_here):
     """The run makes a checkpoint, and the second start leaves the epochs before it as they were."""
     settings = {"epochs": 30, "warmup_steps": 0, "episodes": 2, "batch_size": 8}

@@ -398,6 +398,7 @@ else:
 """
 
 
+@pytest.mark.processes
 def test_processes_that_train_together_resume_together(tmp_path):
     (tmp_path / "together.py").write_text(TOGETHER.format(root=str(Path(__file__).parents[2])))
 

@@ -15,7 +15,8 @@ from softpnet.rules.compile import Compilation, compilation
 from softpnet.rules.moves import redraw
 from softpnet.targets.source import TargetSource
 from softpnet.task.anchors import AnchorSet
-from softpnet.task.settings import Hardware, Settings
+from softpnet.task.hardware import Hardware
+from softpnet.task.settings import Settings
 from softpnet.training.processes import launched
 from softpnet.training.streams import Streams
 from tests.fake_device import DEVICE, FakeDevice, There, moved

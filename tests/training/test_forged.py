@@ -14,8 +14,7 @@ from torch import nn
 
 from softpnet import Anchors, InputError, Learner, Settings, SoftPNetError, tasks
 from softpnet.storage import from_safetensors
-from softpnet.task.settings import Hardware
-from softpnet.training import environment
+from softpnet.task.hardware import Hardware
 from softpnet.training.config import Config, Origin
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -51,14 +50,6 @@ def load(folder):
 
 class Crash(Exception):
     pass
-
-
-@pytest.fixture(scope="module", autouse=True)
-def known_versions():
-    """Or git is asked for the commit hundreds of times."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(environment, "versions", lambda: {"torch": "2.0"})
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +121,8 @@ RIGHT = {  # of the settings, by their type, and of all other entries
     ("hardware", "threads"): {"null", "a whole number"},
     ("hardware", "processes"): {"a whole number"},
     ("hardware", "workers"): {"a whole number"},
+    ("hardware", "batch_norm"): {"nothing"},  # runs of before lack it
+    ("hardware", "wait_seconds"): {"nothing", "a whole number"},
     ("versions",): {"an empty object"},
     ("versions", "torch"): {"text", "nothing"},
     ("machine",): {"an empty object"},

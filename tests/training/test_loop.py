@@ -33,6 +33,9 @@ class OneProcess:
     def all_reduce(self, value, reduce_op):
         return value
 
+    def broadcast(self, value):
+        return value
+
     def backward(self, loss):
         loss.backward()
 
@@ -87,7 +90,7 @@ def test_processes_own_disjoint_examples_and_keep_them():
 
 
 def test_processes_take_equally_many_steps_when_examples_do_not_divide():
-    settings = Settings(epochs=1, batch_size=2, warmup_steps=0)
+    settings = Settings(epochs=1, batch_size=4, warmup_steps=0)  # of both together
     counts = [len(run(settings, rank, 2, count=9)[1]) for rank in (0, 1)]
     assert counts == [2, 2]
 
@@ -170,6 +173,7 @@ for method in sys.argv[2:]:
 """
 
 
+@pytest.mark.processes
 def test_two_processes_train_one_model_together_and_then_another(tmp_path):
     """Each sees half of the examples, and both end with the same weights: their gradients were shared."""
     page = (Path(__file__).parents[2] / "docs/your-own-task.md").read_text()

@@ -14,6 +14,8 @@ from softpnet.training.run import Run
 from tests.test_extending import TASK
 from torture.subject import PATIENCE_S, wait_for
 
+pytestmark = pytest.mark.processes
+
 
 class Together:
     """What a run asks of a fabric, where the other process ends at the n-th time that it is waited for."""
@@ -32,6 +34,10 @@ class Together:
         self._wait()
 
     def all_reduce(self, value, reduce_op):
+        self._wait()
+        return value
+
+    def broadcast(self, value):
         self._wait()
         return value
 

@@ -1,0 +1,67 @@
+"""What has started this process: a person, torchrun or Slurm's srun; free of torch, since the command line asks too.
+
+Fabric's own launcher, `fabric run`, is torchrun.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from softpnet.errors import InputError
+from softpnet.task.hardware import Hardware
+
+TORCHRUN = "torchrun"
+
+
+class Launcher(NamedTuple):
+    """Something that has started several processes that train together."""
+
+    name: str
+    rank: int  # of this process
+    processes: int
+    here: int  # of them, on this machine
+
+
+def launcher(environment: Mapping[str, str] | None = None) -> Launcher | None:
+    """What has started this process, if it says how many there are; torchrun may run under Slurm."""
+    found = os.environ if environment is None else environment
+    if "TORCHELASTIC_RUN_ID" in found:
+        return Launcher(TORCHRUN, *(int(found[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")))
+    # Without a step a batch script runs the command itself, once, whatever it has asked for.
+    several = "SLURM_STEP_ID" in found and int(found.get("SLURM_NTASKS", "1")) > 1
+    if not several or found.get("SLURM_JOB_NAME") in ("bash", "interactive"):
+        return None
+    if "SLURM_NTASKS_PER_NODE" not in found:
+        raise InputError(
+            f"srun has started {found['SLURM_NTASKS']} processes without saying how many on each machine; give it "
+            "--ntasks-per-node"
+        )
+    names = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE")
+    return Launcher("srun", *(int(found[name]) for name in names))
+
+
+def is_first() -> bool:
+    """Whether this process is the only one, or the first of those that train together: it speaks for all."""
+    found = launcher()
+    return (int(os.environ.get("LOCAL_RANK", "0")) if found is None else found.rank) == 0
+
+
+def is_restarted() -> bool:
+    """Whether torchrun has started this process again, after one of those that train together had ended."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def with_launcher(hardware: Hardware) -> Hardware:
+    """The hardware with as many processes as were started."""
+    found = launcher()
+    if found is None:
+        return hardware
+    if hardware.processes not in (1, found.processes):
+        raise InputError(
+            f"processes is {hardware.processes}, but {found.name} has started {found.processes} that train together; "
+            "leave processes out"
+        )
+    return dataclasses.replace(hardware, processes=found.processes).check()
