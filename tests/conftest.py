@@ -110,13 +110,21 @@ def list_again():
     return forge
 
 
+@contextlib.contextmanager
+def signals_as_before():
+    """What the command line does with them must reach neither the next test nor a process that is started later."""
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
 @pytest.fixture(autouse=True)
 def signals_are_then_as_before():
-    """What the command line does with them must not reach the next test of the process."""
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
-    yield
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+    with signals_as_before():
+        yield
 
 
 @pytest.fixture
@@ -130,7 +138,7 @@ def softpnet_here(monkeypatch, capfd):
         monkeypatch.setattr(sys, "argv", ["softpnet", *map(str, arguments)])
         capfd.readouterr()
         try:
-            with pytest.raises(SystemExit) as left:
+            with signals_as_before(), pytest.raises(SystemExit) as left:
                 main()
         except KeyboardInterrupt:
             # Let through, it would end the whole test run.

@@ -20,7 +20,10 @@ from softpnet.learner import Learner
 from softpnet.training.folder import CHECKPOINT, CONFIG, MANIFEST, RunFolder
 from torture.subject import SUBJECTS, Result, Subject, one_line, outcome, strays, training, wait_for
 
-Case = Callable[[Subject, Path, float, dict[str, Any], random.Random], list[str]]
+Case = Callable[[Subject, Path, float, dict[str, Any], random.Random], list[str] | None]
+"""Complaints, or None where the run had ended before it could be hurt."""
+ATTEMPTS = 12
+"""So often a run may end too early; each time it is hurt earlier."""
 
 
 def _each(result: Result, case: Case, subjects: Sequence[Subject], count: int, jobs: int, seed: int) -> Result:
@@ -31,7 +34,13 @@ def _each(result: Result, case: Case, subjects: Sequence[Subject], count: int, j
 
             def one(at: int, subject: Subject = subject, seconds: float = seconds, expected: Any = expected) -> Any:
                 folder = Path(scratch, f"{subject.task.replace('/', '_')}-{at}")
-                return case(subject, folder, seconds, expected, random.Random(f"{seed}/{subject.task}/{at}"))
+                dice = random.Random(f"{seed}/{subject.task}/{at}")
+                for attempt in range(ATTEMPTS):
+                    complaints = case(subject, folder, seconds / 2**attempt, expected, dice)
+                    if complaints is not None:
+                        return complaints
+                    shutil.rmtree(folder)
+                return [f"{subject.task}: {ATTEMPTS} times it ended as if nothing had been done to it"]
 
             for complaints in map(one, range(count)) if jobs == 1 else pool.map(one, range(count)):
                 result.add(complaints)
@@ -64,7 +73,7 @@ def kills(count: int = 20, subjects: Sequence[Subject] = SUBJECTS, jobs: int = 2
     result = Result("kill -9 at random moments, mid-step and mid-checkpoint, resume", "the same bits as uninterrupted")
     result.notes = {"while a file was being written": 0}
 
-    def case(subject: Subject, folder: Path, seconds: float, expected: Any, dice: random.Random) -> list[str]:
+    def case(subject: Subject, folder: Path, seconds: float, expected: Any, dice: random.Random) -> list[str] | None:
         moment, mid_write = dice.uniform(0, seconds), dice.random() < 0.5
         process = subject.start(folder)
         wait_for(training(folder), process)
@@ -74,8 +83,7 @@ def kills(count: int = 20, subjects: Sequence[Subject] = SUBJECTS, jobs: int = 2
         process.kill()
         process.communicate()
         if process.returncode == 0:  # it had ended before
-            shutil.rmtree(folder)
-            return case(subject, folder, seconds / 2, expected, dice)
+            return None
         result.notes["while a file was being written"] += any(folder.glob("*.part"))
         return _resumed(subject, folder, expected, f"{subject.task}, killed after {moment:.2f} s")
 
@@ -86,7 +94,7 @@ def terms(count: int = 20, subjects: Sequence[Subject] = SUBJECTS[:1], jobs: int
     """SIGTERM while training."""
     result = Result("SIGTERM at random moments", "exit 143, loadable, the same bits after resuming")
 
-    def case(subject: Subject, folder: Path, seconds: float, expected: Any, dice: random.Random) -> list[str]:
+    def case(subject: Subject, folder: Path, seconds: float, expected: Any, dice: random.Random) -> list[str] | None:
         process = subject.start(folder)
         wait_for(training(folder), process)
         moment = dice.uniform(0, seconds)
@@ -95,8 +103,7 @@ def terms(count: int = 20, subjects: Sequence[Subject] = SUBJECTS[:1], jobs: int
         _, error = process.communicate()
         what = f"{subject.task}, SIGTERM after {moment:.2f} s"
         if process.returncode == 0:  # it had ended before
-            shutil.rmtree(folder)
-            return case(subject, folder, seconds / 2, expected, dice)
+            return None
         if process.returncode != 143:
             return [f"{what}: exit code {process.returncode}: {error[-300:]}"]
         try:
@@ -113,7 +120,7 @@ def full_disk(count: int = 20, subjects: Sequence[Subject] = SUBJECTS[:1], jobs:
     promise = "previous checkpoint loads, non-zero exit, one sentence, no stray files after the next start, same bits"
     result = Result("writing fails at random points", promise)
 
-    def case(subject: Subject, folder: Path, seconds: float, expected: Any, dice: random.Random) -> list[str]:
+    def case(subject: Subject, folder: Path, seconds: float, expected: Any, dice: random.Random) -> list[str] | None:
         process = subject.start(folder)
         wait_for(lambda: any(folder.glob("checkpoint-*.safetensors")) and (folder / MANIFEST).exists(), process)
         time.sleep(dice.uniform(0, seconds / 2))
@@ -122,8 +129,7 @@ def full_disk(count: int = 20, subjects: Sequence[Subject] = SUBJECTS[:1], jobs:
         _, error = process.communicate()
         what = f"{subject.task}, files cut off at {limit} bytes"
         if process.returncode == 0:  # it had ended before
-            shutil.rmtree(folder)
-            return case(subject, folder, seconds / 2, expected, dice)
+            return None
         complaints = [] if process.returncode > 0 else [f"{what}: exit code {process.returncode}"]
         complaints += [] if one_line(error) else [f"{what}: said {error[-300:]!r}"]
         run = RunFolder(folder)

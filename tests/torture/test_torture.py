@@ -85,6 +85,19 @@ def test_a_broken_promise_is_counted_and_named():
     assert (result.cases, result.kept, result.failures) == (2, 1, ["this went wrong"])
 
 
+def test_a_run_that_is_never_hurt_in_time_is_a_complaint_and_no_endless_loop(subject, monkeypatch):
+    monkeypatch.setattr(stops, "_undisturbed", lambda subject: (8.0, {}))
+    given = []
+
+    def too_late(subject, folder, seconds, expected, dice):
+        folder.mkdir()
+        given.append(seconds)
+
+    result = stops._each(Result("a test", "a promise"), too_late, [subject], count=1, jobs=1, seed=0)
+    assert result.kept == 0 and "as if nothing had been done to it" in result.failures[0]
+    assert given[:3] == [8.0, 4.0, 2.0] and len(given) == stops.ATTEMPTS
+
+
 def test_a_part_is_tried_by_itself_and_the_others_keep_their_outcome(tmp_path, monkeypatch):
     page, record = tmp_path / "page.md", tmp_path / "record.json"
     page.write_text("\n".join(marks()))
