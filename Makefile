@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: quickstart test tests processes coverage notebooks docs browser bench torture check ruff mypy clean
+.PHONY: quickstart test tests processes notebooks docs browser bench torture check ruff mypy clean
 
 quickstart: $(READY)
 	$(BIN)/softpnet train kand_logic --option train=1000 --epochs 4
@@ -13,17 +13,14 @@ quickstart: $(READY)
 test: ruff
 	$(MAKE) --no-print-directory --jobs 2 mypy tests
 
-# neighbours stay in one process, which then makes what they share once; three, since some tests wait for processes
+# neighbours stay in one process, which then makes what they share once; three, since some tests wait for processes;
+# the lines that ran are counted, also in processes that tests start: `coverage report` lists the others
 tests: $(READY)
-	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not processes" $(COUNTED)
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not processes" --cov --cov-report=
 
 # the tests that kill, stop and join whole processes: apart, since they mostly wait
 processes: $(READY)
 	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m processes
-
-# `test` with the lines counted that ran, also in processes that tests start; a fifth slower, so not part of it
-coverage: ruff
-	$(MAKE) --no-print-directory --jobs 2 mypy tests COUNTED="--cov --cov-report=term"
 
 # from text to .ipynb files beside it, executed
 NOTEBOOKS := $(wildcard docs/notebooks/*.md)
