@@ -173,9 +173,10 @@ def kills(count: int = 20, subject: Subject = SUBJECTS[0], seed: int = 4) -> Res
             wait_for(training(folder), agents.started[0])
             time.sleep(moment := dice.uniform(0, 0.8 * seconds))
             workers = [found for host in range(2) if (found := agents.worker(host)) is not None]
-            if len(workers) < 2:  # it had ended before
+            if len(workers) < 2 and seconds > 1e-3:  # it had ended before
                 agents.ended()
                 shutil.rmtree(folder)
+                seconds /= 2
                 continue
             os.kill(workers[victim], signal.SIGKILL)
             trained = (folder / MODEL).exists()
@@ -249,7 +250,7 @@ def full_disk(count: int = 3, subject: Subject = SUBJECTS[0], seed: int = 5, siz
                 began = time.monotonic()
                 codes, said = agents.ended()
                 took = time.monotonic() - began
-                if not any(codes):  # the run was over before
+                if not any(codes) and seconds > 1e-3:  # the run was over before
                     seconds /= 2
                     continue
                 slowest = max(slowest, took)
