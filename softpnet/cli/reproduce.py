@@ -25,8 +25,8 @@ class Reproduce:
     """Run what has no record yet of the result tables, and print them. May be stopped at any time, and goes on."""
 
     what: tyro.conf.Positional[tuple[str, ...]] = ()
-    """table1 (methods), table2 (ablations), best, league, noise, examples, search, anchors, suggest, figures, all, or
-    names of rows; all unless given."""
+    """table1 (methods), table2 (ablations), best, league, noise, precision, examples, search, anchors, suggest,
+    figures, all, or names of rows; all unless given."""
     seeds: int = 10
     """How many of the ten seeds 0, 128, ..., 1152."""
     first_seed: int = 0

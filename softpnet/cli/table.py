@@ -27,8 +27,8 @@ class ResultTable:
     """Print the records: mean, deviation and lowest seed, beside the paper's figures, and methods compared in pairs."""
 
     what: tyro.conf.Positional[tuple[str, ...]] = ()
-    """table1 (methods), table2 (ablations), short (the README's), best, league, noise, examples, search, anchors,
-    suggest, all, or names of rows; all unless given."""
+    """table1 (methods), table2 (ablations), short (the README's), best, league, noise, precision, examples, search,
+    anchors, suggest, all, or names of rows; all unless given."""
     seeds: int = 10
     """How many of the ten seeds 0, 128, ..., 1152."""
     first_seed: int = 0

@@ -18,6 +18,7 @@ from softpnet.experiments.sealed import read_lines, seal, unseal, write_lines
 from softpnet.learner import Learner
 from softpnet.metrics import common
 from softpnet.storage import digest
+from softpnet.task.hardware import SINGLE
 from softpnet.task.settings import Settings
 from softpnet.training.folder import CONFIG, EPOCHS, METRICS, RunFolder
 from softpnet.training.lock import hold
@@ -39,6 +40,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     origin: dict[str, Any]
     method: str
     encoder: Any = None  # where it was given by name
+    hardware: dict[str, Any] = {}
     seed: int
     settings: dict[str, Any]
     versions: Versions
@@ -184,7 +186,8 @@ def choices(row: Row) -> dict[str, Any]:
     task = tasks.load(row.task, row.options)
     model = Learner(task, method=row.method, preset=row.preset, **row.settings)
     made = {"task": task.name, "method": row.method, "origin": task.origin, "encoder": row.encoder or None}
-    return compared(made | {"settings": dataclasses.asdict(model.settings)})
+    computed = {"hardware": {"precision": row.precision}, "settings": dataclasses.asdict(model.settings)}
+    return compared(made | computed)
 
 
 def compared(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,6 +204,7 @@ def compared(config: Mapping[str, Any]) -> dict[str, Any]:
         "task file's sha256": origin.get("sha256"),
         "method": config["method"],
         "encoder": config.get("encoder"),
+        "precision": config.get("hardware", {}).get("precision", SINGLE),  # the only one, before it was recorded
         "options": origin.get("options"),
         "settings": settings,
     }

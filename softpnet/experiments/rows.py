@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from softpnet.task.hardware import SINGLE, Precision
 from softpnet.task.settings import Preset
 
 SEEDS = tuple(128 * i for i in range(10))
@@ -27,6 +28,7 @@ class Row:
     preset: Preset = "best"
     encoder: str = ""
     """By its name; the task's or the method's unless given."""
+    precision: Precision = SINGLE
     paper: str = ""
     """The method of this task in paper.toml whose figures stand beside it."""
     folder: str = ""
@@ -39,6 +41,7 @@ class Row:
         words = ["train", self.task, *([] if self.method == OURS else ["--method", self.method])]
         words += [*([] if self.preset == "best" else ["--preset", self.preset]), "--seed", str(seed)]
         words += ["--encoder", self.encoder] if self.encoder else []
+        words += [] if self.precision == SINGLE else ["--precision", self.precision]
         for name, value in self.options.items():
             words += ["--option", f"{name}={value}"]
         for name, value in self.settings.items():
@@ -193,6 +196,10 @@ def _wrong(share: str, told: bool = True) -> Row:
 
 
 NOISE = (_wrong("0.05"), _wrong("0.2"), _wrong("0.05", told=False), _wrong("0.2", told=False))
+PRECISION = tuple(
+    replace(row, name=f"{row.name}-bf16", title=f"{row.title}, bf16", precision="bf16-mixed", folder="precision")
+    for row in BEST[:2]
+)
 WINDOW = {"crop": "window", "train": "1000"}
 LEAGUE = (
     *_league("Window crops", _harder("window", "Window crops", "kand_logic", WINDOW, epochs=8)),
@@ -220,6 +227,7 @@ TABLES = {
     "best": BEST,
     "league": LEAGUE,
     "noise": NOISE,
+    "precision": PRECISION,
     "table2": (SUDOKU[0], SUDOKU[-1], *ABLATIONS),
     "short": tuple(row for row in ROWS if row.name in SHORT),
     "examples": EXAMPLES,

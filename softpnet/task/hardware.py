@@ -15,6 +15,7 @@ from softpnet.task.settings import require, require_one_of, whole_number
 Device = Annotated[str, Meta(pattern=r"^(cpu|mps|auto|cuda(:\d+)?)$")]
 """As torch names them: cuda:1 is the second one of its kind."""
 Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true", "auto"]
+SINGLE: Precision = "32-true"
 BatchNorm = Literal["synchronised", "local"]
 
 MOST_THREADS, MOST_PROCESSES = 1024, 64
@@ -31,7 +32,7 @@ class Hardware:
 
     device: Device = "cpu"
     """Where the network and its targets are computed: cpu, cuda, cuda:1 for the second, mps, or auto."""
-    precision: Precision = "32-true"
+    precision: Precision = SINGLE
     """Fabric's precision; auto: bf16-mixed where the device multiplies bfloat16 natively, 32-true elsewhere."""
     threads: int | None = None
     """Threads per process; the default leaves torch's own choice."""

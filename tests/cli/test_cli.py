@@ -198,7 +198,7 @@ def test_help_names_every_command_and_every_setting(helps):
     [
         (
             ["reproduce", "table3"],
-            ["unknown row 'table3'", "there are figures, all, table1, best, league, noise, table2, short, examples,"],
+            ["unknown row 'table3'", "there are figures, all, table1, best, league, noise, precision, table2, short,"],
         ),
         (["reproduce", "table1", "--jobs", "0"], ["--jobs is 0, expected at least 1"]),
         (["table", "--seeds", "11"], ["--seeds is 11, expected 1 to 10"]),

@@ -208,6 +208,7 @@ def test_methods_are_compared_on_the_same_seeds_with_a_confidence_interval(fille
         ({"origin": {"options": {}}}, "options"),
         ({"method": "softg"}, "method softg, expected softpnet"),
         ({"task": "visual_sudoku"}, "task visual_sudoku, expected kand_logic"),
+        ({"hardware": {"precision": "bf16-mixed"}}, "precision bf16-mixed, expected 32-true"),
     ],
 )
 def test_a_record_of_another_configuration_is_not_averaged(filled, changes, message):
@@ -537,6 +538,12 @@ def test_a_record_names_its_task_as_the_command_does_on_any_machine():
 def test_a_setting_that_is_switched_off_is_so_in_the_command_too():
     words = Row("x", "X", "kand_logic", settings={"views": False, "epochs": 2}).command(0)
     assert words == ["train", "kand_logic", "--seed", "0", "--no-views", "--epochs", "2"]
+
+
+def test_a_row_of_another_precision_says_so_in_its_command():
+    (row,) = chosen_rows(["evenodd-best-bf16"])
+    assert row.command_line(0) == "softpnet train mnist_evenodd --seed 0 --precision bf16-mixed"
+    assert records.choices(row)["precision"] == "bf16-mixed"
 
 
 def test_rows_have_names_of_their_own_and_methods_that_exist():
