@@ -7,33 +7,36 @@ value, and its table of differences has the interval.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
-from softpnet.experiments.rows import Row
+from softpnet.experiments.rows import BEST, LEAGUE, Row
 
 NUMBERS = (0, 1, 2, 5, 10)
 """Anchors per value. None at all is in no row where the rule cannot tell the values apart: it is refused."""
 FEWEST = {"evenodd": "one 0 and one 1"}
 """What 0 stands for: sums of two tell digits apart once one even and one odd digit are known."""
-TASKS: dict[str, tuple[str, str, dict[str, str], dict[str, Any], tuple[int, ...]]] = {
-    "evenodd": ("EvenOdd", "mnist_evenodd", {}, {}, NUMBERS),
-    "sudoku": ("Sudoku", "visual_sudoku", {}, {}, NUMBERS[1:]),
-    "window": ("Window crops", "kand_logic", {"crop": "window", "train": "1000"}, {"epochs": 8}, NUMBERS[1:]),
-}
+TASKS: dict[str, Row] = {"evenodd": BEST[0], "sudoku": BEST[1], "window": LEAGUE[0]}
+"""The rows that have one anchor a value."""
 COUNTS = (5, 10, 20)
 """Slots that are labelled beside one anchor a value."""
 
 
-def _numbered(name: str, number: int) -> Row:
-    title, task, options, settings, _ = TASKS[name]
-    return Row(
-        f"anchors-{name}-{number}",
-        f"{title}: {f'{number} a value' if number else FEWEST[name]}",
-        task,
-        options=options | {"anchors": str(number)},
-        settings=settings,
+def number(row: Row) -> int:
+    """Anchors a value."""
+    return int(row.options.get("anchors", 1))
+
+
+def _numbered(name: str, count: int) -> Row:
+    row = TASKS[name]
+    if count == number(row):
+        return row
+    title = row.title.partition(",")[0]
+    return replace(
+        row,
+        name=f"anchors-{name}-{count}",
+        title=f"{title}, {f'{count} anchors a value' if count else FEWEST[name]}",
+        options={**row.options, "anchors": str(count)},
         folder="anchors",
-        league=f"anchors {title}",
     )
 
 
@@ -48,5 +51,5 @@ def _chosen(count: int, choice: str) -> Row:
     )
 
 
-ANCHORS = tuple(_numbered(name, number) for name, of in TASKS.items() for number in of[-1])
+ANCHORS = tuple(_numbered(name, count) for name in TASKS for count in NUMBERS if count or name in FEWEST)
 SUGGEST = tuple(_chosen(count, choice) for count in COUNTS for choice in ("suggested", "random"))

@@ -10,9 +10,9 @@ import softpnet as sp
 from softpnet import tasks
 from softpnet.cli.table import chosen_rows
 from softpnet.experiments import label_next
-from softpnet.experiments.anchors import ANCHORS, NUMBERS, SUGGEST, TASKS
+from softpnet.experiments.anchors import ANCHORS, FEWEST, SUGGEST, TASKS, number
 from softpnet.experiments.reproduce import run_missing
-from softpnet.experiments.rows import Row
+from softpnet.experiments.rows import Row, comparable
 from softpnet.rules.exchange import alike
 from softpnet.task.data import make_data
 from softpnet.training.streams import Streams
@@ -90,19 +90,27 @@ def test_a_row_is_run_and_recorded_like_any_other(base, tmp_path):
 
 
 def test_each_row_names_its_number_and_a_pair_of_choices_is_compared():
-    assert {
-        name: [row.options["anchors"] for row in ANCHORS if row.name.startswith(f"anchors-{name}-")] for name in TASKS
-    } == {"evenodd": ["0", "1", "2", "5", "10"], "sudoku": ["1", "2", "5", "10"], "window": ["1", "2", "5", "10"]}
+    assert {name: [number(row) for row in ANCHORS if comparable(row, TASKS[name])] for name in TASKS} == {
+        "evenodd": [0, 1, 2, 5, 10], "sudoku": [1, 2, 5, 10], "window": [1, 2, 5, 10]
+    }  # fmt: skip
     assert [row.options["choice"] for row in SUGGEST] == ["suggested", "random"] * 3
     assert {row.league for row in SUGGEST[:2]} == {"suggest 5"}
-    assert chosen_rows(["anchors", "suggest"]) == [*ANCHORS, *SUGGEST]
+    assert {row.name for row in chosen_rows(["anchors", "suggest"])} == {row.name for row in (*ANCHORS, *SUGGEST)}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_one_anchor_a_value_is_what_a_task_has_by_default(name):
+    row = TASKS[name]
+    plain, told = (make_data(tasks.load(row.task, {**row.options, "train": "160", **more}), Streams(0))
+                   for more in ({}, {"anchors": "1"}))  # fmt: skip
+    assert torch.equal(plain.anchors.inputs, told.anchors.inputs) and torch.equal(plain.train.inputs, told.train.inputs)
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_no_anchors_are_in_a_row_unless_the_rule_cannot_tell_values_apart(name):
-    _, task, options, _, numbers = TASKS[name]
-    refused = any(alike(tasks.load(task, options)))
-    assert (numbers == NUMBERS[1:]) == refused
+    row = TASKS[name]
+    refused = any(alike(tasks.load(row.task, row.options)))
+    assert (name not in FEWEST) == refused
     if refused:
         with pytest.raises(sp.InputError, match="option anchors is 0, expected 1"):
-            tasks.load(task, options | {"anchors": "0"})
+            tasks.load(row.task, {**row.options, "anchors": "0"})

@@ -146,11 +146,11 @@ def with_anchors(name, **values):
 def test_accuracy_is_drawn_against_anchors_and_where_none_is_refused_the_panel_says_so(tmp_path, monkeypatch):
     given = [
         with_anchors("anchors-sudoku-10", concept=[90.0], label=[80.0]),
-        with_anchors("anchors-sudoku-1", concept=[70.0, 60.0], label=[50.0, 40.0]),
+        with_anchors("sudoku-best", concept=[70.0, 60.0], label=[50.0, 40.0]),
     ]
     drawn = []
     panel = anchor_curves._panel
-    monkeypatch.setattr(anchor_curves, "_panel", lambda axes, rows: (panel(axes, rows), drawn.append(axes)))
+    monkeypatch.setattr(anchor_curves, "_panel", lambda axes, *of: (panel(axes, *of), drawn.append(axes)))
     anchor_curves.anchor_curves(tmp_path / "a.png", given)
     (axes,) = drawn
     means, marks = axes.lines[:2]
