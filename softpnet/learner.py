@@ -36,11 +36,11 @@ from softpnet.training.environment import version_of
 from softpnet.training.folder import CONFIG, RunFolder
 from softpnet.training.history import read_epochs
 from softpnet.training.identity import check_same_rule, described
-from softpnet.training.launcher import launcher, with_launcher
+from softpnet.training.launcher import is_first, with_launcher
 from softpnet.training.loop import Progress, Training
 from softpnet.training.model_file import StoredModel, put_weights, read_model, write_model
 from softpnet.training.prepare import Given, accept, blank, build
-from softpnet.training.processes import launched, own_stream, with_precision
+from softpnet.training.processes import own_stream, with_precision
 from softpnet.training.run import Run, check_callbacks
 from softpnet.training.streams import Streams, borrowed_global_generator
 from softpnet.training.threads import limited_threads
@@ -134,12 +134,9 @@ class Learner(Trained):
         given = self._accepted(inputs, labels, anchors, concepts, validation)
         config = functools.partial(self.config, given)
         if kept.is_finished():  # answered before anything is built
-            # Processes that something else has started are all there already.
-            fabric = launched(Hardware() if launcher() is None else self.hardware)
-            self.is_main_process = fabric.is_global_zero
-            with kept.opened(config, fabric):
-                assert kept.folder is not None
-                return self._read_weights(kept.folder)
+            self.is_main_process = is_first()
+            with kept.opened_finished(config) as folder:
+                return self._read_weights(folder)
         training = self._built(given)
         watched = None if watch is None else functools.partial(self._watched, training, given, watch)
         after_epoch = AfterEpoch(self.task, training, given.validation, watched)

@@ -61,7 +61,6 @@ class Train:
         from softpnet.task.inputs import check_data
         from softpnet.training.folder import free_run_folder, last_run_folder
         from softpnet.training.launcher import launcher
-        from softpnet.training.processes import leave_together
         from softpnet.training.streams import Streams
         from softpnet.training.validation import best_epoch
 
@@ -116,5 +115,4 @@ class Train:
                 f"stopped after {len(model.history)} of {model.settings.epochs} epochs; what was learned is saved, "
                 f"and the same command with --out {folder} --resume goes on"
             )
-        leave_together()
         return INTERRUPTED if model.interrupted else 0

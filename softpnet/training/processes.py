@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from softpnet.errors import EchoedError, InputError, SoftPNetError, TrainingError
-from softpnet.task.hardware import MOST_WAIT_S, Hardware, Precision
+from softpnet.task.hardware import Hardware, Precision
 from softpnet.task.lazy import numbers
 from softpnet.training.environment import differences, versions
 from softpnet.training.launcher import TORCHRUN, launcher
@@ -139,19 +139,6 @@ def totals(fabric: Fabric, values: Sequence[float]) -> list[float]:
     found = fabric.all_reduce(torch.tensor(values, dtype=torch.float64), reduce_op="sum")
     assert isinstance(found, Tensor)
     return found.tolist()
-
-
-def leave_together() -> None:
-    """Wait until all processes that train together are done: one that torchrun starts again must find the others."""
-    group = torch.distributed
-    if group.is_available() and group.is_initialized() and group.get_backend() == "gloo":
-        try:
-            group.monitored_barrier(timeout=timedelta(seconds=MOST_WAIT_S))
-        except RuntimeError as error:
-            raise TrainingError(
-                "one of the processes that trained together has ended before it was done; resume, and all is read from "
-                "the run folder"
-            ) from error
 
 
 def own_stream(name: str, fabric: Fabric) -> str:

@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from softpnet.errors import InputError, SoftPNetError, StopTraining
 from softpnet.storage import refuse_code
+from softpnet.task.hardware import Hardware
 from softpnet.training.checkpoint import Checkpoints, check_checkpoint_times
 from softpnet.training.config import Config
 from softpnet.training.folder import CONFIG, EPOCHS, RunFolder
 from softpnet.training.history import write_epochs
 from softpnet.training.identity import check_alike, check_same_run
 from softpnet.training.interrupt import ENDINGS, Stop, graceful_stop
-from softpnet.training.launcher import is_restarted
+from softpnet.training.launcher import is_first, is_restarted
 from softpnet.training.lock import InUseError, is_signed, signature
 from softpnet.training.loop import Progress, Training
 from softpnet.training.memory import step_memory_errors_named
 from softpnet.training.model_file import holds_finished_model
-from softpnet.training.processes import agreed, any_process, lost_processes_named, totals
+from softpnet.training.processes import agreed, any_process, launched, lost_processes_named, totals
 from softpnet.training.validation import METRICS, is_exhausted
 
 if TYPE_CHECKING:
@@ -67,6 +68,20 @@ class Run:
                 self.folder = stack.enter_context(opened(self.path, fabric))
                 begin(self.folder, config(), self.resume, fabric)
             yield
+
+    @contextlib.contextmanager
+    def opened_finished(self, config: Callable[[], Config]) -> Iterator[RunFolder]:
+        """The folder of a finished run; it is the first process's alone while inside, and the others only look.
+
+        None waits for another: where torchrun starts one again, the others may have ended, since all was done.
+        """
+        assert self.path is not None, "there is a finished run in it"
+        if not is_first():
+            yield RunFolder(self.path)
+            return
+        with self.opened(config, launched(Hardware())):
+            assert self.folder is not None, "it has a path"
+            yield self.folder
 
     def follow(
         self, training: Training, progress: Callable[[Progress], None] | None, after_epoch: Callable[[], None]

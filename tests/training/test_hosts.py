@@ -182,6 +182,18 @@ def test_a_launcher_says_how_many_processes_there_are(monkeypatch, softpnet_here
     assert code == 2 and "torchrun has started 4 processes, which need one folder" in error
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_is_started_again_when_all_is_done_waits_for_nobody(monkeypatch, tmp_path, rank):
+    """The others may have ended: it was killed between its last word to them and its end."""
+    done = pair.fit(tmp_path)
+    for name, value in (TORCHRUN | {"RANK": str(rank), "TORCHELASTIC_RESTART_COUNT": "1"}).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("softpnet.training.processes.meet", lambda *given: pytest.fail("it waits for the others"))
+    with hold(tmp_path) if rank else contextlib.nullcontext():  # the first one may be reading it
+        again = pair.fit(tmp_path, batch_size=8)
+    assert again.history == done.history and again.is_main_process == (rank == 0)
+
+
 def test_what_is_started_again_waits_for_the_folder_and_resumes(monkeypatch, tmp_path):
     monkeypatch.setattr("softpnet.training.run.ENDING_S", 0.3)
     with hold(tmp_path):
