@@ -147,11 +147,14 @@ class Search:
         if best.number == 0:
             say("no trial beat the default, so that there is nothing to confirm")
             return
-        default = dataclasses.replace(plan.row, folder="default")
-        found = dataclasses.replace(plan.row, name="best", title="best settings", folder=f"trial-{best.number}")
+        default = dataclasses.replace(
+            plan.row, folder="default", precision=plan.hardware.get("precision", plan.row.precision)
+        )
+        found = dataclasses.replace(default, name="best", title="best settings", folder=f"trial-{best.number}")
         rows = [dataclasses.replace(found, settings={**plan.row.settings, **best.values}), default]
         seeds = chosen_seeds(self.confirm, self.seed + 1)
-        run_and_show(rows, seeds, folder / "confirmed", self.jobs, on=self.on)
+        device = plan.hardware.get("device", "cpu")
+        run_and_show(rows, seeds, folder / "confirmed", self.jobs, on=self.on, device=device)
         for sentence in verdict(summarise(rows, seeds, folder / "confirmed")):
             say(sentence)
 

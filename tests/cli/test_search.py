@@ -91,24 +91,24 @@ def test_what_a_killed_process_left_is_done_by_others_or_the_same_command(
 
 def test_its_processes_may_run_on_a_cluster_whose_nodes_see_the_study(signals, softpnet_here, runs_here, monkeypatch):
     """A stand-in for the cluster's engine, which runs what it is given here."""
-    from softpnet.experiments import engines
     from softpnet.experiments.engines import local, ray
 
-    ran = []
+    ran, asked = [], []
 
     class Engine(local.Engine):
         def run(self, command, folder=None):
             ran.append((command, folder))
+            asked.append(self.device)
             return super().run(command, folder)
 
     monkeypatch.setattr(ray, "Engine", Engine)
-    given = ["search", signals, "--trials", 2, "--epochs", 1, "--study", "shared", "--on", "ray"]
+    given = ["search", signals, "--trials", 2, "--epochs", 1, "--study", "shared", "--on", "ray", "--device", "auto"]
     code, out, error = softpnet_here(*given)
     assert code == 0 and len(rows(out)) == 2, error
     ((command, folder),) = ran
-    assert folder is None and command[command.index("--study") + 1] == str(Path("shared").resolve())
+    assert folder is None and asked == ["auto"]
+    assert command[command.index("--study") + 1] == str(Path("shared").resolve())
     assert softpnet_here(*given)[0] == 0 and len(ran) == 1, "nothing is left to do, but a cluster was asked"
-    assert engines.find("ray")[0] is Engine
 
 
 def test_the_best_settings_are_confirmed_by_new_seeds_on_test_data(signals, softpnet_here, runs_here):
@@ -119,6 +119,14 @@ def test_the_best_settings_are_confirmed_by_new_seeds_on_test_data(signals, soft
     seeds = [re.findall(r'"seed": (\d+)', path.with_suffix(".jsonl").read_text()) for path in (best, default)]
     assert seeds == [["1", "129"], ["1", "129"]]
     assert '"validation": 0.0' in best.with_suffix(".jsonl").read_text()
+
+
+def test_the_best_settings_are_confirmed_in_the_precision_of_the_trials(signals, softpnet_here, runs_here):
+    given = ["search", signals, "--trials", 2, "--epochs", 1, "--confirm", 2, "--precision", "64-true"]
+    code, _, error = softpnet_here(*given)
+    assert code == 0, error
+    for path in Path("studies/signals-softpnet/confirmed").rglob("*.jsonl"):
+        assert path.read_text().count('"precision": "64-true"') == 2
 
 
 def test_there_is_nothing_to_confirm_where_the_default_is_best(signals, softpnet_here):

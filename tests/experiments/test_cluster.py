@@ -283,7 +283,8 @@ def test_a_run_on_a_node_is_sent_home_as_it_goes_and_when_stopped_goes_on_at_hom
             (tmp_path / "gate").touch()
         if sent is not None:
             parcel.unpack(sent, home)
-            stopped.extend(name for name in sent.files if name.startswith("checkpoint"))
+            if _epochs_kept(home):
+                stopped.append(True)
         return bool(stopped), True
 
     there = node.work(order(seen=False, home=tmp_path / "none", folder=str(home)), exchange)
@@ -386,6 +387,15 @@ def test_nothing_is_begun_while_another_process_is_at_work_in_the_folder(at_home
     assert home.finish()["code"] == 0
 
 
+def test_a_stop_does_not_wait_for_another_process_in_the_folder(at_home):
+    home = at_home()
+    home.folder.mkdir()
+    with hold(home.folder):
+        home.driver.step()
+        home.driver.stop()
+        assert home.finish() == {"done": 7, "cancelled": True}
+
+
 def test_an_unfit_node_is_avoided_and_without_another_one_the_run_fails(at_home):
     home = at_home(ending(unfit="n0 is full"), ending(on="n1", code=0))
     assert home.finish()["code"] == 0
@@ -412,6 +422,18 @@ def test_a_parcel_that_home_cannot_keep_fails_the_run(at_home):
     assert "was lost or damaged on its way" in home.finish()["why"]
 
 
+def test_a_run_whose_parcel_and_end_come_at_once_is_told_of_once(at_home):
+    bad = parcel.Parcel({CONFIG: "0" * 64}, {})
+    home = at_home(lambda mailbox, name: mailbox.exchange.remote(name, bad) and node.Outcome("n0", code=0))
+    home.driver.step()
+    (run,) = home.driver.running.values()
+    run.reference.result(PATIENCE_S)
+    home.driver.taking = home.driver.mailbox.take.remote(False)
+    home.driver.step()
+    (told,) = home.told
+    assert "was lost or damaged on its way" in told["why"] and not home.driver.running
+
+
 def test_without_a_head_or_a_node_the_cluster_is_lost(at_home, monkeypatch):
     with pytest.raises(driver.LostError, match="its head is gone"):
         at_home(raising(RayTaskError(RayActorError("gone")))).finish()
@@ -423,11 +445,13 @@ def test_without_a_head_or_a_node_the_cluster_is_lost(at_home, monkeypatch):
     with pytest.raises(driver.LostError, match="its head has not answered for"):
         home.driver.step()
     monkeypatch.undo()
-    home = at_home(lambda mailbox, name: time.sleep(0.5))
+    over = threading.Event()
+    home = at_home(lambda mailbox, name: over.wait(PATIENCE_S))
     monkeypatch.setattr(driver, "EMPTY_S", 0.05)
     home.ray.list = []
     with pytest.raises(driver.LostError, match="it has had no node for runs for"):
         home.finish()
+    over.set()
 
 
 def test_what_waits_for_a_core_is_cancelled_when_all_stops(at_home):
@@ -509,7 +533,7 @@ sys.stdin.readline(), sys.stdin.readline()
     "end, said",
     [
         ("print(json.dumps({'lost': 'its head is gone'}))", "its head is gone"),
-        ("", "it has ended"),
+        ("", "it has ended: its process ended with 0"),
         ("time.sleep(60)", "nothing was heard of it for 1 s"),
     ],
 )

@@ -321,13 +321,15 @@ def test_a_metric_that_cannot_be_had_is_refused(signals, uncompiled, monkeypatch
         ({"settings": {"epochs": 2}}, "in its settings epochs was 3, is 2"),
         ({"method": "pnet_sl"}, "its method was softpnet, is pnet_sl"),
         ({"task": "mnist_evenodd"}, "its task was signals, is mnist_evenodd"),
+        ({"hardware": {"precision": "64-true"}}, "its precision was 32-true, is 64-true"),
     ],
 )
 def test_a_folder_of_another_study_is_left_as_it_is(signals, whole, changed, sentence):
     row = Row("default", "", changed.get("task", signals), changed.get("method", "softpnet"))
     row = dataclasses.replace(row, settings=changed.get("settings", {}))
     kept = (whole.folder / JOURNAL).read_bytes()
-    other = make_plan(row, changed.get("seed", 0), changed.get("metric", "label_accuracy"), changed.get("over", {}))
+    of = changed.get("seed", 0), changed.get("metric", "label_accuracy"), changed.get("over", {})
+    other = make_plan(row, *of, changed.get("hardware"))
     with pytest.raises(InputError, match=f"holds another study: {sentence}.*; name another folder"):
         Study(other, whole.folder)
     assert (whole.folder / JOURNAL).read_bytes() == kept

@@ -50,6 +50,10 @@ CASES = {
 }
 
 
+LOCAL = CASES["recipe"] | {"batch_norm": "local"}
+"""Each process normalises by its own share."""
+
+
 class Recorded(softpnet.Method):
     """Notes the loss and, once its step is made, the gradient of every step."""
 
@@ -77,7 +81,8 @@ def steps(case, precision):
         gradients = [weight.grad.flatten() for weight in module.parameters()]
         found.append(torch.cat([loss.reshape(1).to(gradients[0]), *gradients]))
 
-    model = Learner(task(), method=Recorded, precision=precision, threads=1, **SHORT, **CASES[case])
+    chosen = {**CASES, "local": LOCAL}[case]
+    model = Learner(task(), method=Recorded, precision=precision, threads=1, **SHORT, **chosen)
     model.fit(IMAGES, LABELS, ANCHORS, progress=note)
     return torch.stack(found), [{k: v for k, v in each.items() if k != "seconds"} for each in model.history]
 
@@ -103,7 +108,7 @@ def main(folder):
         fit("cut")
         return
     rank, said = int(os.environ["RANK"]), {}
-    for case in CASES:
+    for case in (*CASES, "local"):
         for precision in ("64-true", "32-true") if case == "even" else ("64-true",):
             found = steps(case, precision)
             torch.save(found, f"{case}-{precision}-{rank}.pt")

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import itertools
 import json
 import os
 import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,11 @@ class Driver:
     def step(self) -> None:
         """Look at everything once."""
         for run in list(self.running.values()):
-            if run.reference is None and (run.folder is None or holder(run.folder) is None):
+            if run.reference is not None:
+                continue
+            if self.stopping:
+                self._tell(run, cancelled=True)
+            elif run.folder is None or holder(run.folder) is None:
                 try:
                     self._begin(run)
                 except (SoftPNetError, OSError) as error:
@@ -108,15 +112,12 @@ class Driver:
         elif now - self.asked > LOST_S:
             raise LostError(f"its head has not answered for {LOST_S:.0f} s")
         for reference in done:
-            if reference in references:
+            if reference in references and references[reference].number in self.running:
                 self._end(references[reference])
         if now - self.counted > COUNT_S:
             self._check_peopled(now)
 
     def _begin(self, run: Running) -> None:
-        if self.stopping:
-            self._tell(run, cancelled=True)
-            return
         run.attempt += 1
         order = node.Order(
             run.command,
@@ -140,6 +141,7 @@ class Driver:
                 try:
                     unpack(parcels[run.name], run.folder)
                 except (SoftPNetError, OSError) as error:
+                    self.ray.cancel(run.reference)
                     self._tell(run, why=str(error))
             elif self.stopping and run.name not in begun and run.reference is not None:
                 self.ray.cancel(run.reference)  # it waits for a core, perhaps for ever
@@ -193,7 +195,7 @@ class Driver:
             raise LostError(f"it has had no node for runs for {EMPTY_S:.0f} s")
 
     def _tell(self, run: Running, **what: Any) -> None:
-        self.running.pop(run.number, None)
+        del self.running[run.number]
         self.tell(done=run.number, **what)
 
 
@@ -212,18 +214,24 @@ def follow(driver: Driver, arrived: queue.Queue[dict[str, Any] | None]) -> None:
     """Do what is asked until nothing more can be asked and all that was is done."""
     open_, told = True, 0.0
     while open_ or driver.running:
-        with contextlib.suppress(queue.Empty):
-            for waits in itertools.chain([True], itertools.repeat(False)):
-                message = arrived.get(timeout=TICK_S) if waits else arrived.get_nowait()
-                if message is None or message["do"] == "stop":
-                    driver.stop()
-                    open_ = open_ and message is not None
-                else:
-                    driver.add(message["number"], message["command"], message["folder"])
+        for message in _heard(arrived):
+            if message is None or message["do"] == "stop":
+                driver.stop()
+                open_ = open_ and message is not None
+            else:
+                driver.add(message["number"], message["command"], message["folder"])
         driver.step()
         if time.monotonic() - told > COLLECT_S:
             told = time.monotonic()
             driver.tell(alive=True)
+
+
+def _heard(arrived: queue.Queue[Any]) -> Iterator[Any]:
+    """What has come, waiting a moment for the first."""
+    with contextlib.suppress(queue.Empty):
+        yield arrived.get(timeout=TICK_S)
+        while True:
+            yield arrived.get_nowait()
 
 
 def _listen(lines: Any, arrived: queue.Queue[dict[str, Any] | None]) -> None:
@@ -254,10 +262,12 @@ def main() -> None:
         driver = Driver(cluster, given["device"], tell)
         tell(ready=cluster.name, places=cluster.count(driver.resource), nodes=len(cluster.nodes), notes=cluster.notes)
         follow(driver, arrived)
-        Path(cluster.token[0]).unlink(missing_ok=True)
         cluster.ray.shutdown()
     except (LostError, ConnectionError, cluster.ray.exceptions.RayError) as error:
         tell(lost=" ".join(str(error).split())[:300])
+    except Exception as error:
+        tell(lost=f"softpnet's part of it failed: {type(error).__name__}: {error}; please report it")
+        traceback.print_exc()
     finally:
         Path(cluster.token[0]).unlink(missing_ok=True)
         out.flush()

@@ -116,12 +116,12 @@ class Engine(base.Engine):
             except queue.Empty:
                 return self._lose(f"nothing was heard of it for {SILENT_S:.0f} s")
             if message is None:
-                return self._lose("it has ended")
+                return self._lose("it has ended" if self.stopping.is_set() else f"it has ended: {self._last_words()}")
             if "lost" in message:
                 return self._lose(message["lost"])
             if "done" in message:
                 with self.lock:
-                    future = self.waiting.pop(message["done"])
+                    future = self.waiting.pop(message["done"])  # told once
                 if "code" in message:
                     future.set_result((message["code"], message["said"]))
                 else:

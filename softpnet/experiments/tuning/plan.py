@@ -13,6 +13,7 @@ from softpnet.experiments.rows import Row
 from softpnet.experiments.tuning.space import DEFAULT, Space, read_space
 from softpnet.learner import Learner
 from softpnet.rules.confidence import compiled_rule
+from softpnet.task.hardware import SINGLE
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 
@@ -55,6 +56,7 @@ class Plan:
             "encoder": self.row.encoder,
             "seed": self.seed,
             "metric": self.metric,
+            "precision": self.hardware.get("precision", SINGLE),
             "space": {name: searched.text for name, searched in self.space.items()},
             "settings": held,
         }
@@ -99,6 +101,8 @@ def make_plan(
             f"--processes is {where['processes']}, but a trial is trained by one; --jobs trains several side by side"
         )
     model = Learner(task, method=row.method, preset=row.preset, seed=seed, **row.settings, **where)
+    if "precision" in where:
+        where["precision"] = model.hardware.precision  # what "auto" stands for here: hosts must agree
     settings = model.settings
     if not settings.validation:
         if "validation" in row.settings:

@@ -39,7 +39,8 @@ def work_side_by_side(
     itself; yields what is done by them."""
     told = {trial.number for trial in study.finished()}
     words = [*command, "--study", str(study.folder.resolve())]
-    with engines.opened(on, study.folder) as engine, ThreadPoolExecutor(jobs) as pool:
+    device = study.plan.hardware.get("device", "cpu")
+    with engines.opened(on, study.folder, device) as engine, ThreadPoolExecutor(jobs) as pool:
         workers = [pool.submit(engine.run, words) for _ in range(jobs)]
         try:
             going = True
