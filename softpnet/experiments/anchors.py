@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from softpnet.experiments.rows import BEST, LEAGUE, Row
+from softpnet.experiments.rows import LEAGUE, Row
 
 NUMBERS = (0, 1, 2, 5, 10)
 """Anchors per value. None at all is in no row where the rule cannot tell the values apart: it is refused."""
 FEWEST = {"evenodd": "one 0 and one 1"}
 """What 0 stands for: sums of two tell digits apart once one even and one odd digit are known."""
-TASKS: dict[str, Row] = {"evenodd": BEST[0], "sudoku": BEST[1], "window": LEAGUE[0]}
-"""The rows that have one anchor a value."""
+TASKS: dict[str, Row] = {
+    name.partition("-")[0]: row
+    for row in LEAGUE
+    if (name := row.name) in ("evenodd-1600-best", "sudoku-100-best", "window-best")
+}
+"""The rows that have one anchor a value: EvenOdd and Sudoku with few examples, where anchors matter, and crops."""
 COUNTS = (5, 10, 20)
 """Slots that are labelled beside one anchor a value."""
 
@@ -30,7 +34,7 @@ def _numbered(name: str, count: int) -> Row:
     row = TASKS[name]
     if count == number(row):
         return row
-    title = row.title.partition(",")[0]
+    title = row.title.removesuffix(", best")
     return replace(
         row,
         name=f"anchors-{name}-{count}",

@@ -44,7 +44,7 @@ def _panel(axes: Axes, name: str, rows: Sequence[Summary]) -> None:
         axes.plot(*zip(*points, strict=True), lw=0, ms=3.2, mew=0.7, alpha=0.7, label=named, **style)
     says, height = (FEWEST[name].replace(" and ", "\nand "), 0.1) if name in FEWEST else (REFUSED, 0.5)
     axes.text(0, height, says, transform=axes.get_xaxis_transform(), ha="center", va="center", fontsize=6)
-    axes.set(title=TASKS[name].title.partition(",")[0], xlabel="anchors per value", ylabel="accuracy on test, %")
+    axes.set(title=TASKS[name].title.removesuffix(", best"), xlabel="anchors per value", ylabel="accuracy on test, %")
     axes.set(xticks=range(len(NUMBERS)), xticklabels=NUMBERS, xlim=(-0.6, len(NUMBERS) - 0.6))
     axes.legend(frameon=False, loc="best", fontsize=7)
     axes.grid(axis="y", lw=0.3, color="#bbbbbb")

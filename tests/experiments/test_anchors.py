@@ -91,7 +91,7 @@ def test_a_row_is_run_and_recorded_like_any_other(base, tmp_path):
 
 def test_each_row_names_its_number_and_a_pair_of_choices_is_compared():
     assert {name: [number(row) for row in ANCHORS if comparable(row, TASKS[name])] for name in TASKS} == {
-        "evenodd": [0, 1, 2, 5, 10], "sudoku": [1, 2, 5, 10], "window": [1, 2, 5, 10]
+        "window": [1, 2, 5, 10], "evenodd": [0, 1, 2, 5, 10], "sudoku": [1, 2, 5, 10]
     }  # fmt: skip
     assert [row.options["choice"] for row in SUGGEST] == ["suggested", "random"] * 3
     assert {row.league for row in SUGGEST[:2]} == {"suggest 5"}

@@ -146,7 +146,7 @@ def with_anchors(name, **values):
 def test_accuracy_is_drawn_against_anchors_and_where_none_is_refused_the_panel_says_so(tmp_path, monkeypatch):
     given = [
         with_anchors("anchors-sudoku-10", concept=[90.0], label=[80.0]),
-        with_anchors("sudoku-best", concept=[70.0, 60.0], label=[50.0, 40.0]),
+        with_anchors("sudoku-100-best", concept=[70.0, 60.0], label=[50.0, 40.0]),
     ]
     drawn = []
     panel = anchor_curves._panel
@@ -157,7 +157,7 @@ def test_accuracy_is_drawn_against_anchors_and_where_none_is_refused_the_panel_s
     assert (list(means.get_xdata()), list(means.get_ydata())) == ([1, 4], [65, 90])  # places of 1 and 10
     assert (list(marks.get_xdata()), list(marks.get_ydata())) == ([1, 1, 4], [70, 60, 90])
     said = words(tmp_path / "a.png")
-    assert {"Sudoku", "anchors per value", "refused:", "0", "10"} <= set(said)
+    assert {"100 boards", "anchors per value", "refused:", "0", "10"} <= set(said)
 
 
 def test_a_panel_of_a_task_that_may_do_without_anchors_says_nothing_of_refusal(tmp_path):
