@@ -26,6 +26,7 @@ from softpnet.targets.source import State
 from softpnet.task.anchors import AnchorSet
 from softpnet.task.data import Anchors, Examples
 from softpnet.task.hardware import Hardware
+from softpnet.task.lazy import first_readable
 from softpnet.task.settings import Preset, checked_seed, resolve
 from softpnet.task.task import Task, checked_task
 from softpnet.trained import Trained
@@ -150,7 +151,7 @@ class Learner(Trained):
             finished = kept.follow(training, progress, after_epoch)
             training.take_best()
             module = training.method.ready(training.module)
-            training.check_finite(read(module, given.inputs[:1]).amax(-1))
+            training.check_finite(read(module, first_readable(given.inputs)).amax(-1))
             self.module, self.history, self.interrupted = module, training.records, not finished
             self.calibration = self._calibrated(module, given)
             if kept.folder is not None and self.is_main_process:

@@ -326,7 +326,8 @@ def test_a_label_function_that_returns_what_torch_cannot_compute_with_is_refused
 
 
 def test_labels_that_are_no_tensor_are_refused():
-    assert_refused("labels are list", "expected an integer tensor", labels=LABELS.tolist())
+    parts = "labels are list", "expected an integer tensor", "use torch.as_tensor(labels)"
+    assert_refused(*parts, labels=LABELS.tolist())
 
 
 def test_another_number_of_labels_than_examples_is_refused():

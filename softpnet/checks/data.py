@@ -62,8 +62,10 @@ def inputs_are_inputs(subject: Subject) -> str:
                 "inputs get a frame which no image has; set background to the value around what is shown",
                 stacklevel=2,
             )
-    examples_seen = count(len(subject.data.train.inputs), "training example")
-    return f"{examples_seen} with inputs of size {size}, finite{', from 0 to 1' if len(size) == 3 else ''}"
+    inputs = subject.data.train.inputs
+    looked = f" in the {len(inputs.sample()):,} that were looked at" if isinstance(inputs, LazyInputs) else ""
+    fine = f"finite{', from 0 to 1' if len(size) == 3 else ''}{looked}"
+    return f"{count(len(inputs), 'training example')} with inputs of size {size}, {fine}"
 
 
 def labels_are_labels(subject: Subject) -> str:

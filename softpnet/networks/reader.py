@@ -18,7 +18,7 @@ from softpnet.networks.finite import not_finite
 from softpnet.networks.frozen import Embedded, Features, is_frozen
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Inputs
-from softpnet.task.lazy import numbers
+from softpnet.task.lazy import numbers, read_parts
 from softpnet.together import Together
 
 AT_ONCE = 512
@@ -165,6 +165,16 @@ def _seen(inputs: Tensor | Features, key: str, read: list[int]) -> Tensor | Embe
 def in_parts(module: Reader, inputs: Inputs) -> Iterator[Tensor]:
     """Inputs `[N, n, *shape]` as numbers where the network is, as many at a time as inference reads in one pass."""
     return (numbers(part.to(module.device)) for part in inputs.split(max(1, AT_ONCE // module.space.slots)))
+
+
+@torch.no_grad()
+def read_readable(module: Reader, inputs: Inputs) -> tuple[Tensor, Tensor]:
+    """As `read`, without examples whose input is to be skipped: the ids `[M]` of the others, and their log p."""
+    parts = torch.arange(len(inputs)).split(max(1, AT_ONCE // module.space.slots))
+    found = [
+        (ids, module.log_p(numbers(items.to(module.device)))) for ids, items in read_parts(inputs, parts) if len(ids)
+    ]
+    return torch.cat([ids for ids, _ in found]), torch.cat([log_p for _, log_p in found])
 
 
 @torch.no_grad()

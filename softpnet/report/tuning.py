@@ -103,8 +103,11 @@ def _panel(axes: Axes, plan: Plan, judged: Sequence[Record], name: str) -> None:
         places = [value for _, value in there]
         axes.set_xscale("log" if searched.is_log else "linear")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_formatter("")  # a short log axis would name all of its small ticks
     else:
-        names = [str(value) for value in dict.fromkeys([*searched.values, *(value for _, value in there)])]
+        values = dict.fromkeys([*searched.values, *(value for _, value in there)])
+        ordered = sorted(values) if all(isinstance(value, (int, float)) for value in values) else values
+        names = [str(value) for value in ordered]
         places = [names.index(str(value)) for _, value in there]
         axes.set(xticks=range(len(names)), xticklabels=names, xlim=(-0.5, len(names) - 0.5))
     _points(axes, [trial for trial, _ in there], places)

@@ -36,7 +36,9 @@ def check_inputs(given: Any, space: ConceptSpace, size: Sequence[int] | None = N
 def check_labels(labels: Any, count: int, task: Task) -> Tensor:
     """Labels must be integers, one (or one vector) per example, as the rule gives them; as int64."""
     if not is_integer(labels) or labels.dim() not in (1, 2):
-        raise InputError(f"labels are {_kind(labels)}, expected an integer tensor [N] or [N, m]; use labels.long()")
+        raise InputError(
+            f"labels are {_kind(labels)}, expected an integer tensor [N] or [N, m]; use {_whole(labels, 'labels')}"
+        )
     if len(labels) != count:
         raise InputError(f"there are {len(labels)} labels for {count} examples; expected one per example")
     entries = task.rule(torch.zeros(1, task.space.k, dtype=torch.int64)).shape[1:]
@@ -52,7 +54,8 @@ def check_concepts(concepts: Any, count: int, space: ConceptSpace) -> Tensor:
     """True concepts must be integers `[N, k]` inside the space; as int64."""
     if not is_integer(concepts) or concepts.shape != (count, space.k):
         raise InputError(
-            f"concepts are {_kind(concepts)}, expected an integer tensor [{count}, {space.k}]; use concepts.long()"
+            f"concepts are {_kind(concepts)}, expected an integer tensor [{count}, {space.k}]; use "
+            f"{_whole(concepts, 'concepts')}"
         )
     whole = as_int64(concepts, "concepts")
     outside = ~space.contains(whole)
@@ -122,6 +125,11 @@ def check_numbers(inputs: Any, what: str, rank: int, shape: str) -> None:
         raise InputError(
             f"{what} hold NaN or infinite numbers in {len(ids)} of them, first in number {ids[0]}; clean or drop them"
         )
+
+
+def _whole(value: Any, name: str) -> str:
+    """What makes an integer tensor of it."""
+    return f"{name}.long()" if isinstance(value, Tensor) else f"torch.as_tensor({name})"
 
 
 def _kind(value: Any) -> str:

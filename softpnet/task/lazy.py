@@ -14,6 +14,7 @@ from softpnet.task.concepts import ConceptSpace
 
 SAMPLE = 64
 """Items by which two lazy sources are told apart; reading all could take hours."""
+INPUTS_ALONE = "a source that also has labels must be asked for its inputs alone"
 Read = tuple[list[int], Tensor]
 """Numbers of the items that could be read, and those items `[B, n, *shape]`."""
 
@@ -30,7 +31,7 @@ class LazyInputs:
         if self.count == 0:
             raise InputError("inputs are empty, expected at least one")
         self.shape, self.dtype = torch.Size([self.count]), torch.float32  # until the first item is known
-        first = self._first()
+        first = self.first()
         self.shape, self.dtype = torch.Size([self.count, *first.shape]), first.dtype
 
     def __len__(self) -> int:
@@ -48,9 +49,13 @@ class LazyInputs:
         ids = [int(which)] if one else [int(each) for each in which]
         read, items = self.read(ids)
         if len(read) < len(ids):
-            lost = next(number for number in ids if number not in read)
-            raise InputError(f"input {lost} cannot be read, and here none may be skipped; mend or drop it")
+            lost = self.own([number for number in ids if number not in read])
+            raise InputError(f"input {lost[0]} cannot be read, and here none may be skipped; mend or drop it")
         return items[0] if one else items
+
+    def own(self, ids: Sequence[int]) -> list[int]:
+        """The numbers that the user's source has for these: where some are held out, the others are counted anew."""
+        return self.source.own(ids) if hasattr(self.source, "own") else list(ids)
 
     def split(self, size: int) -> Iterator[Tensor]:
         """All items, so many at a time."""
@@ -65,7 +70,7 @@ class LazyInputs:
         found = self._items(ids)
         if hasattr(self.source, "__array__") and len(found):  # a whole batch at once
             self._tensor(found[0], ids[0])
-            return list(ids), _plain(found)
+            return list(ids), _finite(_plain(found), ids)
         items = [(number, self._tensor(item, number)) for number, item in zip(ids, found, strict=True)]
         kept = [(number, item) for number, item in items if item is not None]
         expected = self.shape[1:]
@@ -75,8 +80,10 @@ class LazyInputs:
                     f"input {number} is {item.dtype} {list(item.shape)}, but the first is {self.dtype} "
                     f"{list(expected)}; give all of them one type and size"
                 )
-        none = torch.zeros(0, *expected, dtype=self.dtype)
-        return [number for number, _ in kept], torch.stack([item for _, item in kept]) if kept else none
+        if not kept:
+            return [], torch.zeros(0, *expected, dtype=self.dtype)
+        numbers = [number for number, _ in kept]
+        return numbers, _finite(torch.stack([item for _, item in kept]), numbers)
 
     def batches(self, ids: Sequence[Tensor], workers: int = 0) -> Iterator[Read]:
         """One batch after the other, read ahead by so many processes; the same whatever their number."""
@@ -98,7 +105,8 @@ class LazyInputs:
             return error
         return kept, items.numpy()
 
-    def _first(self) -> Tensor:
+    def first(self) -> Tensor:
+        """The first item that can be read, `[n, *shape]`."""
         for number in range(self.count):
             _, items = self.read([number])
             if len(items):
@@ -111,13 +119,20 @@ class LazyInputs:
                 return self.source.__getitems__(list(ids))
             if hasattr(self.source, "__array__"):
                 return self.source[list(ids)]
-            return [self.source[number] for number in ids]
-        except SoftPNetError:
-            raise
         except Exception as error:
-            raise InputError(
-                f"the source of inputs, a {type(self.source).__name__}, cannot be read at {list(ids)[:3]}: {error!r}"
-            ) from error
+            raise self._unreadable(f"one of {list(ids)[:100]}", error) from error
+        return [self._item(number) for number in ids]
+
+    def _item(self, number: int) -> Any:
+        try:
+            return self.source[number]
+        except Exception as error:
+            raise self._unreadable(number, error) from error
+
+    def _unreadable(self, at: Any, error: Exception) -> SoftPNetError:
+        if isinstance(error, SoftPNetError):
+            return error
+        return InputError(f"the source of inputs, a {type(self.source).__name__}, cannot be read at {at}: {error!r}")
 
     def _tensor(self, item: Any, number: int) -> Tensor | None:
         """One example as a tensor `[n, *shape]`."""
@@ -138,12 +153,13 @@ class LazyInputs:
             raise
         except Exception as error:
             raise InputError(
-                f"input {number} is {type(item).__name__}, expected an array [n, ...], or one per slot: {error}"
+                f"input {number} is {type(item).__name__}, expected an array [n, ...], or one per slot: {error}; "
+                f"{INPUTS_ALONE}"
             ) from error
         if found.dim() == 0 or len(found) != self.slots:
             raise InputError(
                 f"input {number} has shape {list(found.shape)}, expected [{self.slots}, ...], one part per slot; "
-                "a source that also has labels must be asked for its inputs alone"
+                f"{INPUTS_ALONE}"
             )
         return found
 
@@ -155,6 +171,14 @@ class LazyInputs:
                 "leave the others out, of a Hugging Face dataset by select_columns([...])"
             )
         return tuple(item.values())
+
+
+def _finite(items: Tensor, ids: Sequence[int]) -> Tensor:
+    """The items of these numbers; raises where one holds NaN or an infinity."""
+    if items.is_floating_point() and not torch.isfinite(items).all():
+        at = int((~torch.isfinite(items)).flatten(1).any(1).nonzero()[0])
+        raise InputError(f"input {ids[at]} holds NaN or an infinity; mend it, or give None to have it skipped")
+    return items
 
 
 def _plain(part: Any) -> Tensor:
@@ -177,6 +201,11 @@ def as_inputs(given: Any, space: ConceptSpace) -> Any:
     if hasattr(given, "__len__") and (hasattr(given, "__getitem__") or hasattr(given, "__getitems__")):
         return LazyInputs(given, space.slots)
     return given
+
+
+def first_readable(inputs: Tensor | LazyInputs) -> Tensor:
+    """One example, `[1, n, *shape]`: the first that is not to be skipped."""
+    return inputs[:1] if isinstance(inputs, Tensor) else inputs.first()[None]
 
 
 def readable(inputs: Tensor | LazyInputs, ids: Tensor) -> tuple[Tensor, Tensor]:

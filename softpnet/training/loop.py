@@ -20,7 +20,7 @@ from softpnet.networks.frozen import Features
 from softpnet.networks.reader import Reader
 from softpnet.targets.source import UNTAUGHT
 from softpnet.task.data import Inputs
-from softpnet.task.lazy import read_parts, readable
+from softpnet.task.lazy import LazyInputs, read_parts, readable
 from softpnet.task.settings import Settings
 from softpnet.training.features import Known, frozen_notes, known_anchors, known_features
 from softpnet.training.order import own_order, warm_up_ids
@@ -255,7 +255,8 @@ class Training:
             if not len(kept):
                 raise TrainingError(f"no input of the batch of examples {ids.tolist()} can be read; mend or drop them")
             if len(kept) < len(ids):
-                lost = sorted(set(ids.tolist()) - set(kept.tolist()))
+                assert isinstance(self.inputs, LazyInputs), "of a tensor none is skipped"
+                lost = sorted(self.inputs.own(list(set(ids.tolist()) - set(kept.tolist()))))
                 warnings.warn(f"inputs {lost} cannot be read, and are skipped", ShareWarning, stacklevel=2)
             yield kept, self._seen(kept, inputs)
 

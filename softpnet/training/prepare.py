@@ -23,7 +23,7 @@ from softpnet.task.anchors import AnchorSet, arrange_anchors
 from softpnet.task.data import Anchors, Examples, Inputs
 from softpnet.task.hardware import Hardware
 from softpnet.task.inputs import check_inputs, check_labels, needed_concepts
-from softpnet.task.lazy import numbers
+from softpnet.task.lazy import first_readable, numbers
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 from softpnet.together import Together
@@ -161,7 +161,7 @@ def check_blanks(task: Task, module: Reader, anchors: Sequence[AnchorSet]) -> No
                 raise InputError(
                     f"{lacks} {names[blank[0]]!r}, and the rule cannot tell {names[exchange.one]!r} from "
                     f"{names[exchange.other]!r}: exchanging them changes no label; label an input of "
-                    f"{names[blank[0]]!r}"
+                    f"{' and one of '.join(repr(names[value]) for value in blank)}"
                 )
 
 
@@ -190,7 +190,7 @@ def check_last_batch(module: Reader, batch_size: int, inputs: Inputs, processes:
         return  # prototypes go through the encoder together with the anchors
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         try:
-            copy.deepcopy(module).train()(numbers(inputs[:1]))
+            copy.deepcopy(module).train()(numbers(first_readable(inputs)))
         except Exception as error:
             fitting = (size for size in range(max(2, batch_size), own + 1) if own % size != 1)
             raise InputError(

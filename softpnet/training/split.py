@@ -90,6 +90,10 @@ class Part:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def own(self, which: Sequence[int]) -> list[int]:
+        """The numbers that the whole source has for these."""
+        return self.inputs.own([self.ids[number] for number in which])
+
     def __getitems__(self, which: Sequence[int]) -> list[Tensor | None]:
         ids = [self.ids[number] for number in which]
         read, items = self.inputs.read(ids)

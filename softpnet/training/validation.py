@@ -11,10 +11,11 @@ import torch
 from softpnet.errors import InputError
 from softpnet.metrics import label_metrics
 from softpnet.networks.finite import check_read
-from softpnet.networks.reader import Reader, read
+from softpnet.networks.reader import Reader, read_readable
 from softpnet.rules.confidence import asked, compiled_rule
 from softpnet.rules.labels import unknown_in
 from softpnet.task.data import Examples
+from softpnet.task.lazy import readable
 from softpnet.task.task import Task
 from softpnet.training.loop import Training
 
@@ -60,9 +61,10 @@ class AfterEpoch:
 def judged(task: Task, module: Reader, examples: Examples) -> dict[str, float]:
     """Label accuracy of what is read, and rule agreement, the mean P(y|x) of the given labels, where the rule is
     compiled."""
-    log_p = read(module, examples.inputs)  # [N, k, h]
-    check_read(log_p.amax(-1), examples.inputs)
-    labels = examples.labels.long().cpu()
+    ids, log_p = read_readable(module, examples.inputs)  # [M, k, h]
+    if not torch.isfinite(log_p.amax(-1)).all():
+        check_read(log_p.amax(-1), readable(examples.inputs, ids)[1])
+    labels = examples.labels[ids].long().cpu()
     accuracy = label_metrics(task.rule(log_p.argmax(-1).cpu()), labels, unknown_in(task, labels))["label_accuracy"]
     rule = compiled_rule(task)
     found = None if rule is None else asked(rule.log_prob, log_p, labels)

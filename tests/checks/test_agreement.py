@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 import softpnet as sp
-from softpnet import learner
 from softpnet.checks import moves, rows, shortcuts
 from softpnet.rules import compile as compiling
 from softpnet.rules import labels, probe
+from softpnet.training import prepare
 from softpnet.training.processes import launched
 from softpnet.training.streams import Streams
 
@@ -205,7 +205,7 @@ def test_what_the_method_does_not_use_is_not_looked_at():
 
 
 def test_processes_are_not_started_to_check(monkeypatch):
-    monkeypatch.setattr(learner, "launched", lambda hardware, idle: launched(check_one(hardware), idle))
+    monkeypatch.setattr(prepare, "launched", lambda hardware, idle: launched(check_one(hardware), idle))
 
     def check_one(hardware):
         assert hardware.processes == 1

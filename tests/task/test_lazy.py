@@ -1,6 +1,7 @@
 """Inputs that are read when a batch asks for them train as those in memory do, bit for bit."""
 
 import os
+import re
 import signal
 
 import numpy
@@ -192,14 +193,14 @@ class Shrinking(Items):
 
 
 class Odd(Items):
-    """Its example 7 is something else."""
+    """Its example 7, or others, are something else."""
 
-    def __init__(self, odd):
+    def __init__(self, odd, at=(7,)):
         super().__init__()
-        self.odd = odd
+        self.odd, self.at = odd, at
 
     def __getitem__(self, number):
-        return self.odd if number == 7 else super().__getitem__(number)
+        return self.odd if number in self.at else super().__getitem__(number)
 
 
 class Broken(Items):
@@ -224,7 +225,8 @@ class Broken(Items):
         ),
         (Odd(BYTES[0, :1]), r"input 7 has shape \[1, 1, 8, 8\], expected \[2, ...\], one part per slot"),
         (Odd("a word"), "input 7 is str, expected an array"),
-        (Broken(), r"the source of inputs, a Broken, cannot be read at .*the disk is gone"),
+        (Odd((BYTES[0], LABELS[0])), "input 7 is tuple, .*; a source that also has labels must be asked for its"),
+        (Broken(), r"the source of inputs, a Broken, cannot be read at 7: .*the disk is gone"),
     ],
 )
 def test_what_is_wrong_with_a_source_is_said_in_a_sentence(source, sentence, workers):
@@ -256,6 +258,30 @@ def test_an_example_that_is_none_is_skipped_in_training_with_a_warning_and_refus
         model = fitted(Odd(None), warmup_examples=0)
     with pytest.raises(sp.InputError, match="input 7 cannot be read, and here none may be skipped"):
         model.predict(Odd(None))
+
+
+def test_the_first_example_may_be_skipped_too():
+    with pytest.warns(UserWarning, match=r"inputs \[0\] cannot be read, and are skipped"):
+        assert fitted(Odd(None, at=(0,)), warmup_examples=0).history
+
+
+def test_examples_that_are_held_out_are_skipped_too_and_the_others_named_by_their_own_numbers():
+    with pytest.warns(UserWarning, match=r"inputs .* cannot be read, and are skipped") as said:
+        model = fitted(Odd(None, at=range(1, 24, 2)), warmup_examples=0, validation=0.5)
+    assert "validation_label_accuracy" in model.history[-1]
+    named = [int(word) for each in said for word in re.findall(r"\d+", str(each.message))]
+    assert named and all(number % 2 for number in named)
+
+
+def test_numbers_that_are_not_finite_are_named_by_their_example():
+    images = BYTES.float()
+
+    class Lazy(Items):
+        def __getitem__(self, number):
+            return torch.full_like(images[0], torch.nan) if number == 7 else images[number]
+
+    with pytest.raises(sp.InputError, match="input 7 holds NaN or an infinity; mend it, or give None to have it skip"):
+        fitted(Lazy(), warmup_examples=0)
 
 
 def test_a_source_of_which_nothing_can_be_read_is_named():
