@@ -14,6 +14,11 @@ from softpnet.errors import InputError
 from softpnet.task.hardware import Hardware
 
 TORCHRUN = "torchrun"
+RANKS = {
+    *("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "ROLE_NAME", "MASTER_ADDR", "MASTER_PORT"),
+    *("WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE"),
+}
+"""Variables in which torchrun tells a process which of them it is."""
 
 
 class Launcher(NamedTuple):
@@ -41,6 +46,11 @@ def launcher(environment: Mapping[str, str] | None = None) -> Launcher | None:
         )
     names = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE")
     return Launcher("srun", *(int(found[name]) for name in names))
+
+
+def without_launcher(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables for a process that trains alone, wherever it is started: inside a job of Slurm's, by torchrun."""
+    return {k: v for k, v in environment.items() if k not in RANKS and not k.startswith(("SLURM_", "TORCHELASTIC_"))}
 
 
 def is_first() -> bool:

@@ -31,7 +31,7 @@ from softpnet.training.identity import fingerprint
 from softpnet.training.launcher import launcher
 from softpnet.training.loop import Training
 from softpnet.training.memory import check_memory, step_memory_errors_named
-from softpnet.training.processes import agreed, launched, to_run, unequal_shares
+from softpnet.training.processes import agreed, launched, lost_processes_named, to_run, unequal_shares
 from softpnet.training.split import checked_validation, held_out, without_infeasible
 from softpnet.training.streams import Streams, borrowed_global_generator
 
@@ -102,27 +102,28 @@ def build(
     if unequal is not None and launcher() is None:
         raise unequal
     fabric = launched(hardware, kind.idle_parts)
-    agreed(fabric, unequal if fabric.is_global_zero else None)  # or all that were started would say the same
-    anchors = [own._replace(inputs=to_run(fabric, own.inputs)) for own in given.anchors]
-    method = kind(task, settings, anchors)
-    check_augment(task, [own.inputs for own in anchors])
-    with borrowed_global_generator(streams("init")):
-        module = method.module(encoders)
-    check_trainable(module, name)
-    alone = hardware.processes == 1 or hardware.batch_norm == "local"
-    if alone:
-        check_last_batch(module, settings.batch_size // hardware.processes, given.inputs, hardware.processes)
-    with step_memory_errors_named():
-        training = Training(
-            method, module, given.inputs, given.labels, settings, streams, fabric, given.concepts, hardware.workers
-        )
-    if fabric.world_size > 1:
-        together = Together(fabric.global_rank, fabric.world_size)
-        module.share(together, hardware.batch_norm == "synchronised")
-        method.share(together)
-    check_started(training, name)
-    check_blanks(task, module, given.anchors)  # by now the rule is compiled, if the method asks for it
-    return training
+    with lost_processes_named(fabric):
+        agreed(fabric, unequal if fabric.is_global_zero else None)  # or all that were started would say the same
+        anchors = [own._replace(inputs=to_run(fabric, own.inputs)) for own in given.anchors]
+        method = kind(task, settings, anchors)
+        check_augment(task, [own.inputs for own in anchors])
+        with borrowed_global_generator(streams("init")):
+            module = method.module(encoders)
+        check_trainable(module, name)
+        alone = hardware.processes == 1 or hardware.batch_norm == "local"
+        if alone:
+            check_last_batch(module, settings.batch_size // hardware.processes, given.inputs, hardware.processes)
+        with step_memory_errors_named():
+            training = Training(
+                method, module, given.inputs, given.labels, settings, streams, fabric, given.concepts, hardware.workers
+            )
+        if fabric.world_size > 1:
+            together = Together(fabric.global_rank, fabric.world_size)
+            module.share(together, hardware.batch_norm == "synchronised")
+            method.share(together)
+        check_started(training, name)
+        check_blanks(task, module, given.anchors)  # by now the rule is compiled, if the method asks for it
+        return training
 
 
 def check_started(training: Training, name: str) -> None:

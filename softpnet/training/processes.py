@@ -50,6 +50,7 @@ def launched(hardware: Hardware, idle_parts: bool = False) -> Fabric:
     """
     from lightning_fabric import Fabric
     from lightning_fabric.plugins import DoublePrecision
+    from lightning_fabric.plugins.environments import LightningEnvironment
     from lightning_fabric.strategies import DDPStrategy
 
     class Double(DoublePrecision):
@@ -64,13 +65,19 @@ def launched(hardware: Hardware, idle_parts: bool = False) -> Fabric:
     several, wait = hardware.processes > 1, timedelta(seconds=hardware.wait_seconds)
     started = launcher() if several else None
     here = hardware.processes if started is None else started.here
+    if hardware.processes % here:
+        raise InputError(
+            f"there are {hardware.processes} processes, {here} of them on this machine, so that not all have as many; "
+            "start the same number on each (--nproc-per-node, --ntasks-per-node)"
+        )
     try:
         fabric = Fabric(
             accelerator=kind,
             devices=[int(number)] if number else here,
             num_nodes=hardware.processes // here,
             precision=None if double else hardware.precision,
-            plugins=[Double()] if double else [],
+            # Left to itself, Fabric would take a batch job of Slurm's for as many processes as it may start.
+            plugins=[*([Double()] if double else []), *([LightningEnvironment()] if started is None else [])],
             strategy=DDPStrategy(timeout=wait, find_unused_parameters=idle_parts) if several else "auto",
         )
     except Exception as error:
@@ -94,7 +101,8 @@ def launched(hardware: Hardware, idle_parts: bool = False) -> Fabric:
             "hosts can reach each other"
         ) from error
     if several:
-        check_versions(fabric)
+        with lost_processes_named(fabric):
+            check_versions(fabric)
     return fabric
 
 

@@ -20,6 +20,10 @@ class RayActorError(RayError):
     pass
 
 
+class ActorUnavailableError(RayActorError):
+    """It may be there again."""
+
+
 class TaskCancelledError(RayError):
     pass
 
@@ -32,6 +36,7 @@ class StandIn:
         RayError=RayError,
         RayTaskError=RayTaskError,
         RayActorError=RayActorError,
+        ActorUnavailableError=ActorUnavailableError,
         TaskCancelledError=TaskCancelledError,
     )
     cloudpickle = SimpleNamespace(register_pickle_by_value=lambda module: None)

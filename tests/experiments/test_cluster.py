@@ -20,8 +20,9 @@ from softpnet.experiments.cluster import connect, driver, node, parcel
 from softpnet.experiments.engines import ray as ray_engine
 from softpnet.storage import digest
 from softpnet.training.folder import CONFIG, EPOCHS, RunFolder
+from softpnet.training.launcher import launcher
 from softpnet.training.lock import hold
-from tests.experiments.stand_in_ray import RayActorError, RayError, RayTaskError, StandIn
+from tests.experiments.stand_in_ray import ActorUnavailableError, RayActorError, RayError, RayTaskError, StandIn
 from torture.subject import PATIENCE_S, outcome
 from torture.tiny import fit
 
@@ -73,6 +74,25 @@ def ray(monkeypatch):
 def test_an_unknown_engine_is_refused_with_those_there_are(on):
     with pytest.raises(InputError, match=rf"--on is '{on}', expected local or ray, or ray://HOST:PORT"):
         engines.find(on)
+
+
+def test_a_run_does_not_take_itself_for_one_of_those_that_train_together(monkeypatch, tmp_path):
+    """Slurm or torchrun may have started what starts it."""
+    for name in ("SLURM_NTASKS", "SLURM_STEP_ID", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "MASTER_ADDR"):
+        monkeypatch.setenv(name, "8")
+    monkeypatch.setenv("LOCAL_CACHE", "stays")
+    given = []
+
+    class Process(subprocess.Popen):
+        def __init__(self, command, **more):
+            given.append(more["env"])
+            super().__init__([sys.executable, "-c", ""], **more)
+
+    monkeypatch.setattr(subprocess, "Popen", Process)
+    with engines.opened("local", tmp_path) as engine:
+        assert engine.run(["methods"]) == (0, "")
+    assert launcher(given[0]) is None and "RANK" not in given[0] and "SLURM_NTASKS" not in given[0]
+    assert given[0]["LOCAL_CACHE"] == "stays"
 
 
 def test_this_machine_has_no_address(tmp_path):
@@ -240,6 +260,10 @@ def test_own_files_are_read_in_place_where_they_are_the_same_and_else_sent_with_
     Path("tiny.py").write_text("changed since")
     assert node._place(given, code) == (code, "") and (code / "tiny.py").read_text() == source
     assert (code / "beside.py").is_file()
+    Path("tiny.py").write_text(source)
+    Path("beside.py").write_text("changed since: the task may import it")
+    assert node._place(given, tmp_path / "again") == (tmp_path / "again", "")
+    assert (tmp_path / "again/beside.py").read_text() == ""
     away = order(command=["train", str(Path("tiny.py").resolve())])
     Path("tiny.py").unlink()
     _, unread = node._place(away, tmp_path / "more")
@@ -371,6 +395,11 @@ def test_what_an_attempt_sends_that_was_given_up_is_too_late(at_home):
     assert home.finish()["code"] == 0 and not home.folder.exists()
 
 
+def test_a_node_that_cannot_reach_the_head_for_a_while_is_a_lost_node_and_no_lost_cluster(at_home):
+    home = at_home(raising(RayTaskError(ActorUnavailableError("reset"))), ending(code=0, said=""))
+    assert home.finish() == {"done": 7, "code": 0, "said": ""}
+
+
 def test_a_run_that_keeps_losing_its_node_is_given_up(at_home, monkeypatch):
     monkeypatch.setattr(driver, "LOSSES", 3)
     home = at_home(*[raising(RayError("the node died\nand more"))] * 3)
@@ -402,6 +431,24 @@ def test_an_unfit_node_is_avoided_and_without_another_one_the_run_fails(at_home)
     assert home.ray.chosen[-1]["label_selector"] == {"ray.io/node-id": "!in(n0)"}
     home = at_home(ending(unfit="n0 is full"), ending(on="n1", unfit="n1 is full"))
     assert home.finish()["why"] == "n0 is full; n1 is full"
+
+
+def test_a_run_is_given_up_when_the_nodes_that_it_does_not_avoid_have_gone(at_home):
+    home = at_home()
+    (run,) = home.driver.running.values()
+    run.avoided, run.reference = {"n0": "n0 is full"}, Future()
+    home.driver._check_peopled(0.0)
+    assert home.told == []  # n1 is there
+    home.ray.list = home.ray.list[:1]
+    home.driver._check_peopled(0.0)
+    assert home.told == [{"done": 7, "why": "n0 is full"}] and home.ray.cancelled == [run.reference]
+
+
+def test_what_comes_late_of_an_attempt_that_has_ended_fails_the_run_alone(at_home):
+    home = at_home()
+    (run,) = home.driver.running.values()
+    home.driver._collect({run.name: parcel.Parcel({CONFIG: "0" * 64}, {})}, set())
+    assert "was lost or damaged" in home.told[-1]["why"] and home.ray.cancelled == []
 
 
 def test_an_error_of_our_own_on_a_node_is_a_sentence(at_home):

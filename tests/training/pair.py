@@ -90,7 +90,8 @@ def steps(case, precision):
 def fit(run, progress=None, resume=False, **settings):
     chosen = SHORT | CASES["walk"] | {"epochs": 3} | settings
     model = Learner(task(), threads=1, **chosen)
-    return model.fit(IMAGES, LABELS, ANCHORS, run=run, resume=resume, checkpoint_steps=1, progress=progress)
+    steps = None if run is None else 1
+    return model.fit(IMAGES, LABELS, ANCHORS, run=run, resume=resume, checkpoint_steps=steps, progress=progress)
 
 
 def refused(**settings):

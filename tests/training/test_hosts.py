@@ -8,22 +8,25 @@ import sys
 import warnings
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from softpnet import InputError, Learner
 from softpnet.cli import main as command
-from softpnet.errors import EchoedError, ShareWarning
+from softpnet.errors import EchoedError, ShareWarning, TrainingError
 from softpnet.storage import from_safetensors
 from softpnet.task.hardware import Hardware
 from softpnet.together import Together, _Drawing
+from softpnet.training import prepare
 from softpnet.training.checkpoint import Checkpoints
 from softpnet.training.folder import RunFolder
 from softpnet.training.launcher import is_first, launcher, with_launcher
 from softpnet.training.lock import hold
 from softpnet.training.meeting import agreed_name
 from softpnet.training.order import own_order, warm_up_ids
+from softpnet.training.processes import launched
 from softpnet.training.run import Run
 from tests.training import pair
 from tests.training.test_checkpoint import Crash, crash_at, outcome
@@ -167,6 +170,30 @@ def test_launchers_are_known_by_what_they_set():
     assert launcher(SRUN | {"SLURM_JOB_NAME": "bash"}) is None
     with pytest.raises(InputError, match=r"srun has started 6 processes without .*; give it --ntasks-per-node"):
         launcher({k: v for k, v in SRUN.items() if k != "SLURM_NTASKS_PER_NODE"})
+
+
+def test_a_batch_job_of_slurm_s_that_runs_the_command_itself_is_one_process(monkeypatch):
+    monkeypatch.setenv("SLURM_NTASKS", "8")
+    monkeypatch.setenv("SLURM_JOB_NAME", "mine")
+    assert launched(Hardware()).world_size == 1
+
+
+def test_hosts_with_different_numbers_of_processes_are_refused_with_a_sentence(monkeypatch):
+    for name, value in (TORCHRUN | {"WORLD_SIZE": "3"}).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match="there are 3 processes, 2 of them on this machine, so that not all have as m"):
+        launched(Hardware(processes=3))
+
+
+def test_a_process_that_ends_before_the_first_step_is_a_sentence_too(monkeypatch):
+    def gone(*_):
+        raise RuntimeError("Connection closed by peer")
+
+    two = SimpleNamespace(world_size=2, global_rank=0, is_global_zero=True, device=torch.device("cpu"))
+    monkeypatch.setattr(prepare, "launched", lambda *_: two)
+    monkeypatch.setattr(prepare, "agreed", gone)
+    with pytest.raises(TrainingError, match="one of the 2 processes that train together has ended"):
+        pair.fit(None)
 
 
 def test_a_launcher_says_how_many_processes_there_are(monkeypatch, softpnet_here):

@@ -50,6 +50,8 @@ class Running:
     folder: Path | None
     """None where it writes below the records by itself."""
     attempt: int = 0
+    losses: int = 0
+    """So many of them lost their node."""
     reference: Any = None
     """None while another process is at work in the folder: one that was given up for lost may still be."""
     avoided: dict[str, str] = field(default_factory=dict)
@@ -141,8 +143,7 @@ class Driver:
                 try:
                     unpack(parcels[run.name], run.folder)
                 except (SoftPNetError, OSError) as error:
-                    self.ray.cancel(run.reference)
-                    self._tell(run, why=str(error))
+                    self._give_up(run, str(error))
             elif self.stopping and run.name not in begun and run.reference is not None:
                 self.ray.cancel(run.reference)  # it waits for a core, perhaps for ever
 
@@ -152,6 +153,9 @@ class Driver:
         try:
             outcome = self.ray.get(run.reference)
         except errors.RayTaskError as error:
+            if isinstance(error.cause, errors.ActorUnavailableError):
+                self._lose(run, str(error.cause))  # its node cannot reach the head for a while
+                return
             if isinstance(error.cause, errors.RayActorError):
                 raise LostError("its head is gone") from error
             what = f"{type(error.cause).__name__}: {' '.join(str(error.cause).split())}"
@@ -159,12 +163,20 @@ class Driver:
         except errors.TaskCancelledError:
             self._tell(run, cancelled=True)
         except errors.RayError as error:
-            run.reference = None  # begun again from the last checkpoint, as soon as nobody is at work on it
-            if run.attempt >= LOSSES:
-                what = str(error).splitlines()[0]
-                self._tell(run, why=f"{run.what} lost its node {LOSSES} times, the last time so: {what}")
+            self._lose(run, str(error))
         else:
             self._settle(run, outcome)
+
+    def _lose(self, run: Running, why: str) -> None:
+        """Begin it again from the last checkpoint, as soon as nobody is at work on it."""
+        run.reference, run.losses = None, run.losses + 1
+        if run.losses >= LOSSES:
+            self._tell(run, why=f"{run.what} lost its node {LOSSES} times, the last time so: {why.splitlines()[0]}")
+
+    def _give_up(self, run: Running, why: str) -> None:
+        if run.reference is not None:
+            self.ray.cancel(run.reference)
+        self._tell(run, why=why)
 
     def _settle(self, run: Running, outcome: Any) -> None:
         """What an attempt that came to its end has brought."""
@@ -183,14 +195,20 @@ class Driver:
         """Try another node, if there is one."""
         run.avoided[outcome.node] = outcome.unfit
         run.reference = None
-        others = [each for each in alive(self.ray) if each["NodeID"] not in run.avoided]
-        if not count(others, self.resource):
-            self._tell(run, why="; ".join(dict.fromkeys(run.avoided.values())))
+        self._check_fit(run, alive(self.ray))
+
+    def _check_fit(self, run: Running, nodes: list[dict[str, Any]]) -> None:
+        """Give it up where all nodes that are left have said why they cannot do it."""
+        others = [each for each in nodes if each["NodeID"] not in run.avoided]
+        if run.avoided and not count(others, self.resource):
+            self._give_up(run, "; ".join(dict.fromkeys(run.avoided.values())))
 
     def _check_peopled(self, now: float) -> None:
-        self.counted = now
-        if count(alive(self.ray), self.resource) or not self.running:
+        self.counted, nodes = now, alive(self.ray)
+        if count(nodes, self.resource) or not self.running:
             self.peopled = now
+            for run in list(self.running.values()):
+                self._check_fit(run, nodes)  # others may have gone since
         elif now - self.peopled > EMPTY_S:
             raise LostError(f"it has had no node for runs for {EMPTY_S:.0f} s")
 

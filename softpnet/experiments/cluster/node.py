@@ -156,7 +156,11 @@ def work(order: Order, exchange: Exchange) -> Outcome:
 def _place(order: Order, code: Path) -> tuple[Path, str]:
     """A folder in which the files that the command names are what they are at home, and what cannot be had there."""
     home = Path(order.home)
-    unlike = [file for file, beside in order.files.items() if not _same(home / file, beside[Path(file).name])]
+    unlike = [
+        file
+        for file, beside in order.files.items()
+        if not all(_same((home / file).with_name(name), content) for name, content in beside.items())
+    ]
     if home.is_dir() and not unlike:
         return home, ""
     code.mkdir(parents=True)
@@ -215,7 +219,9 @@ def _started(order: Order, place: Path, folder: Path) -> Iterator[tuple[subproce
     """The process of the run, and the file that it writes its errors to; it does not outlive this."""
     run = [sys.executable, "-m", "softpnet", *order.command]
     run += [] if order.folder is None else ["--out", str(folder)]
-    variables = os.environ | order.variables | {"OMP_NUM_THREADS": "1"}
+    from softpnet.training.launcher import without_launcher
+
+    variables = without_launcher(os.environ) | order.variables | {"OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(
             [sys.executable, "-c", WITH_ITS_PARENT, str(os.getpid()), *run],

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from softpnet.errors import InputError
 from softpnet.experiments.engines import base
+from softpnet.training.launcher import without_launcher
 
 
 class Engine(base.Engine):
@@ -35,7 +36,7 @@ class Engine(base.Engine):
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
+                env=without_launcher(os.environ) | {"OMP_NUM_THREADS": "1"},
             )
             self.running.add(process)
         _, error = process.communicate()
