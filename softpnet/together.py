@@ -50,9 +50,11 @@ class Together:
         parts = [each[:size] for each, size in zip(self.stacked(padded), sizes, strict=True)]
         return torch.cat(parts), sum(sizes[: self.rank])
 
-    def drawing(self, size: int) -> TorchFunctionMode:
-        """While inside, draws for this process's `size` rows are those of the batch of all processes."""
-        return _Drawing(torch.arange(size) + self.rank * size, self.count * size)
+    def drawing(self, size: int, places: Tensor | None = None) -> TorchFunctionMode:
+        """While inside, draws for this process's `size` rows, or for those at some places `[b]` of them, are those of
+        the batch of all processes."""
+        own = torch.arange(size) if places is None else places
+        return _Drawing(own + self.rank * size, self.count * size)
 
 
 class Drawers(NamedTuple):

@@ -31,6 +31,8 @@ class Batch(NamedTuple):
     labels: Tensor  # [B] or [B, m]
     ids: Tensor  # [B]
     concepts: Tensor | None = None  # [B, k], the truth, for methods that need it only
+    places: Tensor | None = None  # [B], among as many as were asked for, where some could not be read
+    asked: int | None = None
 
 
 class Clock(NamedTuple):
@@ -162,7 +164,9 @@ class Method(ABC):
 
     def _drawing(self, batch: Batch) -> contextlib.AbstractContextManager[Any]:
         """While inside, what is drawn for the rows of the batch is what one process would draw for them."""
-        return contextlib.nullcontext() if self.together is None else self.together.drawing(len(batch.ids))
+        if self.together is None:
+            return contextlib.nullcontext()
+        return self.together.drawing(batch.asked or len(batch.ids), batch.places)
 
     def scores_clean(self, clock: Clock) -> bool:
         """Whether targets come from the clean inputs, while the network is trained on other views of them."""

@@ -166,7 +166,11 @@ class Training:
         for ids, inputs in self._read(batches[at.step :]):
             self._set_learning_rate(at.epoch + at.step / len(batches))
             concepts = None if self.concepts is None else self.concepts[ids].to(self.fabric.device)
-            batch = Batch(inputs, self.labels[ids].to(self.fabric.device), ids, concepts)
+            asked = batches[at.step]
+            # [B, 1] == [A]: where each of those that could be read stood
+            places = None if len(ids) == len(asked) else (ids[:, None] == asked).int().argmax(1)
+            labels = self.labels[ids].to(self.fabric.device)
+            batch = Batch(inputs, labels, ids, concepts, places, len(asked))
             clock = Clock(at.epoch, at.step)
             loss, info = self.method.loss(self.model, self.state, batch, clock, self.streams)
             self._update(loss, f"epoch {at.epoch + 1}, step {at.step + 1}, on the batch of examples {ids.tolist()}")

@@ -16,6 +16,7 @@ import torch
 from softpnet import InputError, Learner
 from softpnet.cli import main as command
 from softpnet.errors import EchoedError, ShareWarning, TrainingError
+from softpnet.methods import softpnet
 from softpnet.storage import from_safetensors
 from softpnet.task.hardware import Hardware
 from softpnet.together import Together, _Drawing
@@ -307,6 +308,37 @@ def test_a_process_draws_what_one_would_for_its_rows(draw):
         assert torch.equal(part, whole.tensor_split(3)[rank])
         states.append(bytes(generator.get_state()))
     assert len(set(states)) == 1
+
+
+def test_a_row_that_could_not_be_read_shifts_no_other_draw():
+    whole, generator = torch.rand(6, 3, generator=torch.Generator().manual_seed(0)), torch.Generator().manual_seed(0)
+    with Together(1, 3).drawing(2, torch.tensor([1])):
+        assert torch.equal(torch.rand(1, 3, generator=generator), whole[3:4])
+    used = torch.Generator().manual_seed(0)
+    torch.rand(6, 3, generator=used)
+    assert torch.equal(generator.get_state(), used.get_state())
+
+
+def test_a_step_is_told_where_what_could_be_read_stood(monkeypatch):
+    class Some(torch.utils.data.Dataset):
+        def __len__(self):
+            return len(pair.IMAGES)
+
+        def __getitem__(self, number):
+            return None if number % 3 == 0 else pair.IMAGES[number]
+
+    seen = []
+
+    class Looking(softpnet.Method):
+        def loss(self, module, state, batch, clock, streams):
+            seen.append(batch)
+            return super().loss(module, state, batch, clock, streams)
+
+    chosen = pair.SHORT | pair.CASES["even"] | {"balanced_labels": False, "warmup_examples": 0, "epochs": 1}
+    with pytest.warns(UserWarning, match="are skipped"):
+        Learner(pair.task(), method=Looking, threads=1, **chosen).fit(Some(), pair.LABELS, pair.ANCHORS)
+    assert sum(batch.asked for batch in seen) == 21 and sum(len(batch.ids) for batch in seen) == 14
+    assert all(len(batch.places) == len(batch.ids) and (batch.places < batch.asked).all() for batch in seen)
 
 
 def test_what_is_not_drawn_by_row_is_the_same_in_all_processes():
