@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Generator, Tensor
 
+from softpnet.errors import TaskError
 from softpnet.rules.rows import Cache
 from softpnet.rules.scoring import scores
 from softpnet.targets.weights import Candidates, soft_target, weights
@@ -31,10 +32,16 @@ class State:
     by_example: ClassVar[tuple[str, ...]] = ()
     """Those that have a row for every example: of several processes, each keeps the rows of its own examples."""
 
-    def keep_share(self, rank: int, processes: int) -> None:
+    def keep_share(self, rank: int, processes: int, examples: int) -> None:
         """Keep the rows of the examples whose id is the rank modulo the number of processes."""
-        for name in self.by_example if processes > 1 else ():
-            setattr(self, name, getattr(self, name)[rank::processes].clone())
+        for name, value in self.tensors().items() if processes > 1 else ():
+            if name in self.by_example:
+                setattr(self, name, value[rank::processes].clone())
+            elif value.dim() and len(value) == examples:
+                raise TaskError(
+                    f"{name} of {type(self).__name__} has a row for each of the {examples:,} examples; of several "
+                    f"processes each keeps its own rows, so name it in by_example = ({name!r},)"
+                )
 
     def tensors(self) -> dict[str, Tensor]:
         """By name, as a checkpoint keeps them."""

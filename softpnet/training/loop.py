@@ -109,7 +109,7 @@ class Training:
         )
         self.model, self.optimiser = fabric.setup(module, self.adam)
         self.state = method.start(labels, streams)
-        self.state.keep_share(fabric.global_rank, fabric.world_size)
+        self.state.keep_share(fabric.global_rank, fabric.world_size, len(labels))
         method.place(self.state, fabric.device)
         self.own = torch.arange(fabric.global_rank, len(labels), fabric.world_size)
         self.share = max(1, settings.batch_size // fabric.world_size)  # of a batch, this process's
