@@ -99,8 +99,8 @@ def curves(path: Path, epochs: Sequence[Mapping[str, float | None]]) -> None:
 
 
 def _map(axes: Axes, labels: list[str], stars: Any, points: Any, ids: Any, read: Any, seed: int) -> None:
-    """Prototypes [P,D], if any, and embeddings [M,D] in the plane. A dot is marked by its id [M]; without prototypes, the
-    stars are where the primitives that are read [M] are."""
+    """Prototypes [P,D], if any, and embeddings [M,D] in the plane. A dot is marked by its id [M]; without prototypes,
+    the stars are where the primitives are read [M]."""
     import numpy as np
     from matplotlib.patheffects import withStroke
 
