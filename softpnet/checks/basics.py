@@ -19,7 +19,7 @@ def space_is_sound(subject: Subject) -> str:
         )
     unread = sorted(set(range(space.slots)) - {slot for group in space.groups for slot in group.slots})
     if unread:
-        warnings.warn(f"no group reads slot {unread[0]}: its images are never looked at; drop the slot", stacklevel=2)
+        warnings.warn(f"no group reads slot {unread[0]}: its inputs are never looked at; drop the slot", stacklevel=2)
     for group in space.groups:
         if 1 in group.values:
             warnings.warn(f"group {group.name!r} has a concept with one value, which tells nothing", stacklevel=2)

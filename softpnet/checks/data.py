@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 
@@ -77,8 +78,8 @@ def labels_are_labels(subject: Subject) -> str:
 
 def concepts_agree(subject: Subject) -> str:
     """Where the true concepts are given, the rule gives the label from them."""
-    space, total = subject.task.space, 0
-    train = subject.data.train
+    space, total, differs = subject.task.space, 0, ""
+    train, allowed = subject.data.train, subject.model.settings.label_noise
     if subject.model.method_class.needs_concepts:
         needed_concepts(train.concepts, len(train.inputs), space, subject.model.method)
     for name, examples in subject.sets():
@@ -89,13 +90,22 @@ def concepts_agree(subject: Subject) -> str:
             concepts = check_concepts(examples.concepts, len(examples.inputs), space)
         given = subject.task.rule(concepts.clone())
         wrong = any_entry((given != labels) & ~unknown_in(subject.task, labels))
-        expected = examples is train and subject.model.settings.label_noise > 0
-        if wrong.any() and not expected:
+        share = float(wrong.double().mean())
+        if wrong.any() and examples is train and allowed:
+            differs = (
+                f"; of the training examples {int(wrong.sum()):,} of {len(labels):,} differ, {100 * share:.1f} %, "
+                f"and label_noise allows {100 * allowed:g} %"
+            )
+        elif wrong.any():
             at = int(wrong.nonzero()[0])
+            noise = math.ceil(100 * share) / 100
+            allow = (
+                f", or say how many may be wrong: --label-noise {noise:g}" if examples is train and share < 0.5 else ""
+            )
             raise InputError(
                 f"{name}: example {at} has concepts {concepts[at].tolist()} and label {labels[at].tolist()}, but the "
                 f"rule gives {given[at].tolist()} ({int(wrong.sum()):,} of {len(labels):,} examples differ); correct "
-                "the labels, the concepts or the rule"
+                f"the labels, the concepts or the rule{allow}"
             )
         strange = ~space.consist_of_primitives(concepts)
         if strange.any():
@@ -109,14 +119,14 @@ def concepts_agree(subject: Subject) -> str:
         total += len(concepts) - int(wrong.sum())
     if not total:
         raise NotApplicable("the true concepts are not given")
-    return f"the rule gives the label of {count(total, 'example')} whose concepts are known"
+    return f"the rule gives the label of {count(total, 'example')} whose concepts are known{differs}"
 
 
 def anchors_are_complete(subject: Subject) -> str:
     data = subject.data
     anchors = arrange_anchors(subject.task.space, data.anchors, data.train.inputs.shape[2:])
-    images, shown = sum(len(own.inputs) for own in anchors), sum(len(own.anchored()[0]) for own in anchors)
-    return f"{count(images, 'image')} of {count(shown, 'primitive')}"
+    inputs, shown = sum(len(own.inputs) for own in anchors), sum(len(own.anchored()[0]) for own in anchors)
+    return f"{count(inputs, 'input')} of {count(shown, 'primitive')}"
 
 
 def encoder_gives_vectors(subject: Subject) -> str:

@@ -8,8 +8,10 @@ import torch
 
 from softpnet.checks.report import attribute_names, count, listed
 from softpnet.checks.subject import NotApplicable, Subject, warned
+from softpnet.errors import InputError
 from softpnet.rules import function as rule
 from softpnet.rules.exchange import Exchange, alike, exchanges
+from softpnet.task.anchors import arrange_anchors
 
 ROWS = 2000
 """Random assignments, and as many rows of the cache, that the labels are looked at on."""
@@ -51,13 +53,35 @@ def values_are_told_apart(subject: Subject) -> str:
     )
 
 
-def needed_anchors_are_named(subject: Subject) -> str:
-    """The values that must be anchored; whether they are is what the check "training" says."""
-    pairs = [_named(subject, exchange) for exchange in alike(subject.task, most=PAIRS)]
-    needed = list(dict.fromkeys(where + name for where, *names in pairs for name in names))
+def needed_anchors_are_there(subject: Subject) -> str:
+    """The values that must be anchored, and are where there is data: training refuses to start without them."""
+    anchored = _anchored(subject)
+    needed: dict[str, bool] = {}  # by name, whether an anchor shows it
+    for exchange in alike(subject.task, most=PAIRS):
+        where, *names = _named(subject, exchange)
+        for name, value in zip(names, (exchange.one, exchange.other), strict=True):
+            needed[where + name] = anchored is None or (exchange.group, exchange.attribute, value) in anchored
     if not needed:
         return "no value must be anchored: the rule tells each from all others"
-    return f"the rule cannot tell all values apart; these must be anchored: {listed(needed, NEEDED)}"
+    said = f"the rule cannot tell all values apart; these must be anchored: {listed(list(needed), NEEDED)}"
+    missing = [name for name, there in needed.items() if not there]
+    if missing:
+        raise InputError(f"{said}; no anchor shows {listed(missing, NEEDED)}: label an input of each")
+    return said
+
+
+def _anchored(subject: Subject) -> set[tuple[int, int, int]] | None:
+    """The group, attribute and value of all that some anchor shows; None where that is not known."""
+    try:
+        data = subject.data
+        anchors = arrange_anchors(subject.task.space, data.anchors, data.train.inputs.shape[2:])
+    except (Exception, SystemExit):  # the checks of data and anchors have said so
+        return None
+    shown = [
+        group.primitive_table()[own.primitives].tolist()  # [M, a]
+        for group, own in zip(subject.task.space.groups, anchors, strict=True)
+    ]
+    return {(g, a, value) for g, rows in enumerate(shown) for row in rows for a, value in enumerate(row)}
 
 
 def _named(subject: Subject, exchange: Exchange) -> tuple[str, str, str]:

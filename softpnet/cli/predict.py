@@ -1,4 +1,4 @@
-"""`softpnet predict RUN IMAGES...`"""
+"""`softpnet predict RUN INPUTS...`"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tyro
 
 from softpnet.cli.options import Several, flat
 from softpnet.errors import InputError
-from softpnet.terminal import say
+from softpnet.terminal import complain, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Predict:
-    """Read the concepts and the label of images."""
+    """Read the concepts and the label of images, or of other inputs in a .npy array."""
 
     folder: tyro.conf.Positional[Path]
     """The run's folder."""
     images: tyro.conf.Positional[tuple[Path, ...]]
-    """Image files, as many per example as the task has slots, example after example; or one .npy array
-    [N, n, C, H, W] of float32 in [0, 1]; or one table, CSV or Parquet."""
+    """Image files, as many per example as the task has slots, example after example; or one table,
+    CSV or Parquet, that names them; or one .npy array [N, n, *shape] of inputs as the model was trained on, such as
+    vectors [N, n, D], or images [N, n, C, H, W] of 0 to 1."""
     columns: Several = ()
     """Columns of the table that name image files, one per slot; with --boxes, one for all slots is enough."""
     boxes: Several = ()
@@ -40,8 +41,8 @@ class Predict:
     resize: bool = False
     """Scale image files to the size that the model was trained on."""
     reject: float | None = None
-    """Abstain ("?") from concepts of which it is not sure: those that are told then have this expected error, such as
-    0.05, at most. The label is told where all of its concepts are."""
+    """Abstain ("?") from concepts of which it is not sure: those that are told then have, all together, this expected
+    error, such as 0.05, at most; a single one may be less sure. The label is told where all of its concepts are."""
     json: bool = False
     """One JSON object per example, with every concept's probabilities."""
 
@@ -58,10 +59,17 @@ class Predict:
             inputs: Any = TableInputs(Table(self.images[0]), read)
         else:
             inputs = read_images(self.images, model.task.space.slots, model.input_shape, self.resize)
-        told = 0
+        told = concepts = examples = 0
         for part in model.stream(inputs, self.reject):
             self._tell(part, model.task.space.value_names(), told)
             told += len(part.concepts)
+            left_out = part.concepts < 0  # [N, k]
+            concepts, examples = concepts + int(left_out.sum()), examples + int(left_out.any(1).sum())
+        if self.reject is not None:
+            complain(
+                f"--reject {self.reject:g} left out {concepts:,} of {told * model.task.space.k:,} concepts, and so the "
+                f"label of {examples:,} of {told:,} examples"
+            )
         return 0
 
     def _tell(self, found: Prediction, names: Sequence[Sequence[str]], first: int) -> None:

@@ -65,7 +65,10 @@ def read_image(path: Path, shape: Sequence[int], resize: bool = False, box: Box 
 def check_shape(shape: Sequence[int]) -> None:
     """Raise where image files cannot be read as this."""
     if len(shape) != 3 or shape[0] not in (1, 3) or min(shape) < 1:
-        raise InputError(f"shape is {tuple(shape)}, expected (channels, height, width), with 1 or 3 channels")
+        raise InputError(
+            f"shape is {tuple(shape)}, expected (channels, height, width), with 1 or 3 channels, as tables name image "
+            "files; a model of other inputs, such as vectors, reads one .npy array: softpnet predict RUN new.npy"
+        )
 
 
 def open_image(path: Path, channels: int) -> Image.Image:

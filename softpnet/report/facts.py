@@ -17,7 +17,7 @@ from softpnet.metrics import BINS, parts
 from softpnet.networks.reader import Prediction
 from softpnet.report.explorer import anchor_embeddings, explored
 from softpnet.report.judge import scores
-from softpnet.report.plane import flattened
+from softpnet.report.plane import flattened, middles, placeable_prototypes
 from softpnet.report.remarks import remarks, worst_gap
 from softpnet.report.rule_facts import rule_facts
 from softpnet.report.verdict import verdict
@@ -125,8 +125,11 @@ def _bins(confidence: Tensor, right: Tensor) -> list[list[float]]:
 
 
 def _maps(model: Learner, examples: Examples, found: Prediction, chosen: Tensor) -> list[dict[str, Any]]:
-    """Per group: test inputs, prototypes and anchors in the plane, from 0 to 1000 each way."""
-    space, prototypes = model.task.space, model.prototypes()
+    """Per group: test inputs, a star for each primitive and anchors in the plane, from 0 to 1000 each way.
+
+    A star is at the prototype, or else in the middle of what is read as the primitive; None where nothing is.
+    """
+    space, prototypes = model.task.space, placeable_prototypes(model)
     anchors = [own.inputs[:MAP_ANCHORS] for own in model.anchors]
     embedded = anchor_embeddings(model, anchors)
     each = max(1, MAP_POINTS // max(len(group.slots) for group in space.groups))
@@ -138,10 +141,14 @@ def _maps(model: Learner, examples: Examples, found: Prediction, chosen: Tensor)
     made = []
     for g, group in enumerate(space.groups):
         points = seen[g].flatten(0, 1)[:MAP_POINTS]
-        stars = prototypes[g] if prototypes else points[:0]
+        stars = points[:0] if prototypes is None else prototypes[g]
         flat, how = flattened(torch.cat([points, stars, embedded[g]]).float().numpy(force=True), model.seed % 2**32)
         low, high = flat.min(0), flat.max(0)
-        spots = ((flat - low) / (high - low).clip(1e-9) * 1000).round().astype(int).tolist()
+        places = (flat - low) / (high - low).clip(1e-9) * 1000  # [M + P + A, 2]
+        spots = places.round().astype(int).tolist()
+        starred = places[len(points) : len(points) + len(stars)]
+        if prototypes is None:
+            starred = middles(places[: len(points)], read[g].flatten().numpy()[: len(points)], len(group.primitives))
         shown = torch.full_like(read[g], -1) if truth is None else truth[g]
         kinds = zip(shown.flatten().tolist(), read[g].flatten().tolist(), strict=True)
         whose = [place.get(number, -1) for number in ids.tolist() for _ in group.slots]
@@ -149,7 +156,8 @@ def _maps(model: Learner, examples: Examples, found: Prediction, chosen: Tensor)
             {
                 "how": how,
                 "points": [[*s, *k, w] for s, k, w in zip(spots[: len(points)], kinds, whose, strict=False)],
-                "prototypes": spots[len(points) : len(points) + len(stars)],
+                "stars_are_prototypes": prototypes is not None,
+                "stars": [None if math.isnan(x) else [round(x), round(y)] for x, y in starred.tolist()],
                 "anchors": [
                     [*spot, primitive]
                     for spot, primitive in zip(

@@ -11,12 +11,14 @@ from urllib.parse import quote
 import msgspec
 import torch
 
+from softpnet.checks.report import count
 from softpnet.errors import InputError
 from softpnet.experiments.records import Record
 from softpnet.learner import Learner
 from softpnet.report.accuracy import accuracies
 from softpnet.report.canvas import as_pictures
 from softpnet.report.pictures import curves, learned
+from softpnet.report.plane import placeable_prototypes
 from softpnet.storage import digest, from_json, to_json, to_safetensors
 from softpnet.task.anchors import arrange_anchors
 from softpnet.task.data import Data, Examples, make_data
@@ -132,8 +134,9 @@ def draw(model: Learner, data: Data, folder: Path) -> None:
     space = model.task.space
     probabilities = model.predict(examples.inputs).probabilities  # [N, k, h]
     parts = probabilities.split([group.size for group in space.groups], dim=1)
-    prototypes = model.prototypes()
-    for g, group in enumerate(space.groups):
+    prototypes = placeable_prototypes(model)
+    thing = "image" if model.anchors[0].inputs.dim() == 4 else "input"
+    for g, (group, own) in enumerate(zip(space.groups, model.anchors, strict=True)):
         embeddings = model.embed(examples.inputs)[g].flatten(0, 1)  # [N * n_g, D]
         # The values read attribute by attribute may be no primitive together; the most probable primitive always is.
         values = parts[g].unflatten(1, (len(group.slots), -1)).flatten(0, 1)  # [N * n_g, a, h]
@@ -144,14 +147,16 @@ def draw(model: Learner, data: Data, folder: Path) -> None:
         shown = torch.ones_like(predicted, dtype=torch.bool) if true is None else true >= 0
         learned(
             folder / (picture_name(group.name) if len(space.groups) > 1 else "learned.png"),
-            anchors=as_pictures(model.anchors[g].one_of_each(len(group.primitives))),
+            anchors=as_pictures(own.one_of_each(len(group.primitives))),
             names=group.primitive_names,
-            prototypes=prototypes[g] if prototypes else None,
+            prototypes=None if prototypes is None else prototypes[g],
             embeddings=embeddings[shown],
             true=None if true is None else true[shown],
             predicted=predicted[shown],
-            title=f"{model.task.name}: what {len(group.primitive_names)} labelled images taught",
+            title=f"{model.task.name}: what {count(len(own.inputs), f'labelled {thing}')} taught",
             seed=model.seed,
+            missing=set(range(len(group.primitives))) - set(own.primitives.tolist()),
+            things=f"{thing}s",
         )
     if model.history:
         curves(folder / "curves.png", model.history)

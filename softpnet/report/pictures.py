@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softpnet.errors import InputError
 from softpnet.report.canvas import COLOURS, MARGIN, WIDTH, finite, page, show
-from softpnet.report.plane import flattened
+from softpnet.report.plane import flattened, middles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,12 +23,14 @@ MAP_POINTS = 1000
 
 
 def learned(path: Path, *, anchors: Tensor, names: Sequence[str], prototypes: Tensor | None, embeddings: Tensor,
-            true: Tensor | None, predicted: Tensor, title: str = "", seed: int = 0) -> None:  # fmt: skip
+            true: Tensor | None, predicted: Tensor, title: str = "", seed: int = 0,
+            missing: Collection[int] = (), things: str = "images") -> None:  # fmt: skip
     """Draw P anchors [P,C,H,W], a map of M embeddings [M,D] and prototypes [P,D], and confusions.
 
-    Where there are no prototypes (None), the map has no stars. `true` and `predicted` are primitive ids [M].
-    Without `true` the map is marked by prediction and the matrix is left out. `seed` chooses which images the map
-    shows (at most 1,000) and starts t-SNE.
+    Without prototypes (None), the map's stars are in the middle of what is read as each primitive. `true` and
+    `predicted` are primitive ids [M]. Without `true` the map is marked by prediction and the matrix is left out. `seed`
+    chooses which inputs the map shows (at most 1,000) and starts t-SNE. Primitives that are `missing` have no anchor.
+    `things` is what inputs are called.
     """
     seed %= 2**32  # numpy and t-SNE take no other
     ids, by = (predicted, "predicted") if true is None else (true, "true")
@@ -54,14 +56,19 @@ def learned(path: Path, *, anchors: Tensor, names: Sequence[str], prototypes: Te
         for i, image in enumerate(anchors):
             x, y = MARGIN + i % columns * cell, height - head - 0.22 - i // columns * step - picture
             axes = place(x, y, picture, picture)
-            show(axes, image, extent=(0, picture, 0, picture))
+            if i in missing:
+                axes.set(xticks=[], yticks=[], xlim=(0, picture), ylim=(0, picture), autoscale_on=False)
+                axes.spines[:].set(color="0.7", linestyle=":")
+                axes.text(picture / 2, picture / 2, "none", ha="center", va="center", color="0.4")
+            else:
+                show(axes, image, extent=(0, picture, 0, picture))
             axes.text(0.12, -0.05, "\n".join(captions[i]), va="top")
             # The marker before the name makes the anchors the legend of the map.
             axes.plot(0.04, -0.1, clip_on=False, ms=4, mec="black", mew=0.3, **LOOKS[i % 110])
         axes = place(MARGIN, floor, left - ticks - 0.42 - MARGIN, SIDE + bottom - floor)
-        _map(axes, labels, prototypes, embeddings, ids, seed)
-        axes.set_xlabel(f"{min(len(ids), MAP_POINTS):,} of {len(ids):,} test images, by {by} concept")
-        _confusion(place(left, bottom, SIDE, SIDE), labels, true, predicted)
+        _map(axes, labels, prototypes, embeddings, ids, predicted, seed)
+        axes.set_xlabel(f"{min(len(ids), MAP_POINTS):,} of {len(ids):,} test {things}, by {by} concept")
+        _confusion(place(left, bottom, SIDE, SIDE), labels, true, predicted, things)
 
 
 def curves(path: Path, epochs: Sequence[Mapping[str, float | None]]) -> None:
@@ -91,31 +98,36 @@ def curves(path: Path, epochs: Sequence[Mapping[str, float | None]]) -> None:
             axes.locator_params("y", nbins=4)
 
 
-def _map(axes: Axes, labels: list[str], stars: Any, points: Any, ids: Any, seed: int) -> None:
-    """Tensors prototypes [P,D] and embeddings [M,D] with ids [M] in the plane: named stars and marks."""
+def _map(axes: Axes, labels: list[str], stars: Any, points: Any, ids: Any, read: Any, seed: int) -> None:
+    """Prototypes [P,D], if any, and embeddings [M,D] in the plane. A dot is marked by its id [M]; without prototypes,
+    the stars are where the primitives are read [M]."""
     import numpy as np
     from matplotlib.patheffects import withStroke
 
-    stars = points[:0] if stars is None else stars
-    stars, points, ids = (tensor.numpy(force=True) for tensor in (stars, points, ids))
+    found = stars is not None
+    stars, points, ids, read = (t.numpy(force=True) for t in (stars if found else points[:0], points, ids, read))
     chosen = np.random.default_rng(seed).permutation(len(points))[:MAP_POINTS]
     flat, how = flattened(np.concatenate([points[chosen], stars]), seed)  # [M+P,2]
     points, stars, ids = flat[: len(chosen)], flat[len(chosen) :], ids[chosen]
+    stars = stars if found else middles(points, read[chosen], len(labels))
+    there = np.isfinite(stars).all(axis=1).nonzero()[0]  # [S], of those that nothing is read as there is no star
+    stars = stars[there]
     for i in range(len(labels)):
         axes.plot(*points[ids == i].T, ls="", alpha=0.75, ms=3.2, mec="white", mew=0.3, **LOOKS[i % 110])
-    for i, star in enumerate(stars):
+    for i, star in zip(there, stars, strict=True):
         axes.plot(*star, "*", zorder=4, ms=11, mec="black", mew=0.8, color=COLOURS[i % 10])
-    axes.set(xticks=[], yticks=[], title=f"(b) {how} of embeddings{', ★ = prototype' if len(stars) else ''}")
+    said = f"{how} of embeddings, ★ = prototype" if found else f"{how}, ★ = middle of those read so"
+    axes.set(xticks=[], yticks=[], title=f"(b) {said}")
     axes.margins(0.07)
     axes.autoscale_view()
 
-    # Each name goes, in points around its star, where it hits no name, star or frame and hides few images.
+    # Each name goes, in points around its star, where it hits no name, star or frame and hides few dots.
     dots, at = (axes.transData.transform(xy) * 72 / axes.figure.dpi for xy in (points, stars))
     low, high = axes.bbox.get_points() * 72 / axes.figure.dpi
     taken, sizes = at, np.full_like(at, 5)  # middles and half sizes of boxes
     gaps, turns = np.repeat((5, 10, 18, 30, 45, 60, 80), 16), np.tile(np.arange(16) * np.pi / 8, 7)
     around = np.stack([np.cos(turns), np.sin(turns)], axis=1)  # [T,2]
-    for label, star, xy in zip(labels[: len(stars)], at, stars, strict=True):
+    for label, star, xy in zip((labels[i] for i in there), at, stars, strict=True):
         half = np.array([2.7 * len(label) + 1, 4.5])
         tries = star + around * (half + gaps[:, None])  # [T,2]
         hits = (abs(tries[:, None] - taken) < half + sizes).all(axis=2).sum(axis=1)
@@ -129,11 +141,11 @@ def _map(axes: Axes, labels: list[str], stars: Any, points: Any, ids: Any, seed:
         axes.annotate("", **spot, zorder=3, arrowprops={"arrowstyle": "-", "lw": 0.5 * (gaps[best] > 10)})
 
 
-def _confusion(axes: Axes, labels: list[str], true: Tensor | None, predicted: Tensor) -> None:
-    """Confusion matrix [P,P] in percent of each true concept's images; a row without images is blank."""
+def _confusion(axes: Axes, labels: list[str], true: Tensor | None, predicted: Tensor, things: str = "images") -> None:
+    """Confusion matrix [P,P] in percent of each true concept's inputs; a row without inputs is blank."""
     if true is None:
         axes.set(xticks=[], yticks=[], title="(c) Confusion matrix")
-        axes.text(0.5, 0.5, "left out: the true concepts\nof the test images are unknown", ha="center")
+        axes.text(0.5, 0.5, f"left out: the true concepts\nof the test {things} are unknown", ha="center")
         return
     count, true, predicted = len(labels), true.cpu().long(), predicted.cpu()
     table = (true * count + predicted).bincount(minlength=count**2).reshape(count, count)  # [P,P]

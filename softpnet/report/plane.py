@@ -6,6 +6,30 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from numpy import ndarray
+    from torch import Tensor
+
+    from softpnet.learner import Learner
+
+
+def placeable_prototypes(model: Learner) -> list[Tensor] | None:
+    """Prototypes of each group `[P, D]` that are means of embeddings, and so lie among them; None for all others.
+
+    Learned ones may lie far from every embedding, since only differences of distances count: a map would show them all
+    at one point.
+    """
+    from softpnet.networks.prototypes import LearnedPrototypeNetwork
+
+    return None if isinstance(model.module, LearnedPrototypeNetwork) else model.prototypes() or None
+
+
+def middles(flat: ndarray, read: ndarray, count: int) -> ndarray:
+    """The mean place of the points `[M, 2]` that are read as each of so many primitives `[P, 2]`; NaN where none is."""
+    import numpy as np
+
+    places = np.full((count, 2), np.nan)
+    for primitive in np.unique(read[read >= 0]):  # -1 is no primitive
+        places[primitive] = flat[read == primitive].mean(axis=0)
+    return places
 
 
 def flattened(x: ndarray, seed: int) -> tuple[ndarray, str]:

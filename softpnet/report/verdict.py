@@ -26,7 +26,7 @@ def verdict(metrics: Mapping[str, float], worst_gap: float, examples: int, unfin
         return f"{begin}: the right labels for the right reasons."
     if concepts >= GOOD:
         return f"{begin}: it reads well, and a label needs all of its concepts right."
-    return f"{begin}: not learned yet."
+    return f"{begin}: hard inputs, or too little training; --method supervised shows how well they can be read."
 
 
 def comparison(names: Sequence[str], metrics: Sequence[Mapping[str, float]], examples: int) -> str:

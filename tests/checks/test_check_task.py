@@ -157,6 +157,37 @@ def test_the_values_that_must_be_anchored_are_named():
     assert sp.check_task(sp.Task(SPACE, label))["needed anchors"].message.startswith("no value must be anchored")
 
 
+def test_a_needed_anchor_that_the_data_lack_fails_by_name():
+    parity = dataclasses.replace(GOOD, rule=lambda c: label(c) % 2, rows=None, move=None, corrupt=None)
+    made = with_data(
+        labels=lambda made: made.train.labels % 2,
+        anchors=lambda made: sp.Anchors(picture(torch.tensor([1, 1])), torch.tensor([1, 1])),
+        tests=lambda made: {"test": made.tests["test"]._replace(labels=made.tests["test"].labels % 2)},
+    )
+    report = sp.check_task(dataclasses.replace(parity, data=made))
+    assert report["needed anchors"].message.endswith(
+        "anchored: 0 and 2; no anchor shows 0 and 2: label an input of each"
+    )
+    assert failed(report) == ["needed anchors"] and report["training"].outcome == "not run"
+    assert report["anchors"].message == "2 inputs of 1 primitive"
+
+
+def test_labels_that_differ_are_counted_and_label_noise_is_named():
+    def wrong(streams):
+        made = data(streams)
+        labels = made.train.labels.clone()
+        labels[0] = (labels[0] + 1) % 5
+        return made._replace(train=made.train._replace(labels=labels))
+
+    noisy = dataclasses.replace(GOOD, data=wrong)
+    said = sp.check_task(noisy)["concepts"]
+    assert said.outcome == "failed" and "(1 of 20 examples differ)" in said.message
+    assert said.message.endswith("or the rule, or say how many may be wrong: --label-noise 0.05")
+    said = sp.check_task(noisy, label_noise=0.1, targets="exact")["concepts"]
+    assert said.outcome == "passed" and "the rule gives the label of 29 examples" in said.message
+    assert said.message.endswith("1 of 20 differ, 5.0 %, and label_noise allows 10 %")
+
+
 def test_where_only_one_label_is_seen_nothing_is_said_of_shortcuts():
     rare = sp.Task(sp.ConceptSpace(slots=12, values=10), lambda c: (c == 7).all(-1).long(), settings=KBEST)
     assert sp.check_task(rare)["shortcuts"].outcome == "not applicable"
@@ -358,7 +389,7 @@ def test_a_broken_task_fails_the_check_of_what_is_broken_and_no_other(which):
 
 
 def test_every_check_has_a_task_that_fails_it():
-    # a rule may leave as much open as it likes
+    # a rule may leave as much open as it likes; what needs an anchor has a test above
     tells_only = {"shortcuts", "needed anchors", "relabelings", "idle settings"}
     assert {name for _, name, *_ in BROKEN.values()} == set(CHECKS) - tells_only
 

@@ -945,13 +945,35 @@ def test_predict_json_gives_every_probability(trained, softpnet_here, home, pngs
 def test_predict_abstains_where_it_is_not_sure(trained, softpnet_here, home, pngs, monkeypatch):
     monkeypatch.chdir(home)
     given = ("predict", "run", "--task", "my_rule.py", *pngs[:2])
-    assert softpnet_here(*given, "--reject", 1) == softpnet_here(*given)  # whatever error is fine
+    assert softpnet_here(*given, "--reject", 1)[:2] == softpnet_here(*given)[:2]  # whatever error is fine
     code, out, error = softpnet_here(*given, "--reject", 0)
     assert code == 0 and out.startswith("0: label ?, concepts ? ? (least certain concept 0."), error
+    assert error == "--reject 0 left out 2 of 2 concepts, and so the label of 1 of 1 examples\n"
     (found,) = predictions(softpnet_here(*given, "--reject", 0, "--json")[1])
     assert found["label"] is None and found["concepts"] == [None, None]
     code, out, error = softpnet_here(*given, "--reject", 1.5)
     assert code != 0 and "reject is 1.5, expected a share from 0 to 1" in error and out == ""
+
+
+def test_a_model_of_vectors_reads_an_array_and_says_so_of_a_table(softpnet_here, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(
+        "import torch, softpnet as sp\n"
+        "def data(streams):\n"
+        "    c = torch.randint(2, (20, 3), generator=streams('data'))\n"
+        "    examples = sp.Examples(1.0 * torch.eye(2)[c], c.sum(-1), c)\n"
+        "    return sp.Data(examples, sp.Anchors(torch.eye(2), torch.arange(2)), {'test': examples})\n"
+        "task = sp.Task(sp.ConceptSpace(slots=3, values=2), lambda c: c.sum(-1), data=data)\n"
+    )
+    assert softpnet_here("train", "own.py", "--epochs", 1, "--no-pictures", "--out", "run")[0] == 0
+    numpy.save("new.npy", numpy.zeros((4, 3, 2)))
+    code, out, error = softpnet_here("predict", "run", "new.npy", "--task", "own.py")
+    assert code == 0 and len(out.splitlines()) == 4, error
+    Path("new.csv").write_text("a,b,c\n1,2,3\n")
+    code, _, error = softpnet_here("predict", "run", "new.csv", "--columns", "a", "b", "c", "--task", "own.py")
+    assert code == 2 and "shape is (2,)" in error, error
+    assert "tables name image files; a model of other inputs, such as vectors, reads one .npy array" in error
+    assert "vectors [N, n, D]" in " ".join(softpnet_here("predict", "--help")[1].replace("│", " ").split())
 
 
 def test_predict_reads_an_array(trained, softpnet_here, home, pngs, monkeypatch, tmp_path):

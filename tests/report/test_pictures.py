@@ -165,12 +165,30 @@ def test_tsne_flings_no_prototype_off_the_map(seed: int) -> None:
     assert radius.max() < 4 * np.median(radius)
 
 
-def test_a_map_without_prototypes_has_no_stars(tmp_path: Path) -> None:
+def test_without_prototypes_a_star_is_in_the_middle_of_what_is_read_so(tmp_path: Path) -> None:
     learned(tmp_path / "a.png", **run() | {"prototypes": None})
     learned(tmp_path / "b.png", **run())
     check_files(tmp_path / "a.png")
-    assert "prototype" in words(tmp_path / "b.png") and "prototype" not in words(tmp_path / "a.png")
-    assert "accuracy" in words(tmp_path / "a.png")
+    assert "★ = prototype" in words(tmp_path / "b.png")
+    assert "★ = middle of those read so" in words(tmp_path / "a.png")
+    axes = Figure().add_axes((0, 0, 1, 1))
+    case, read = run(), torch.arange(40) % 2 * 2  # nothing is read as the second
+    pictures._map(axes, case["names"], None, case["embeddings"], read, read, 0)
+    dots, stars = ([line for line in axes.lines if (line.get_marker() == "*") == star] for star in (False, True))
+    assert [len(line.get_xdata()) for line in dots] == [20, 0, 20]
+    for line, star in zip((dots[0], dots[2]), stars, strict=True):
+        np.testing.assert_allclose(line.get_xydata().mean(axis=0), star.get_xydata()[0], rtol=1e-5)
+    assert [text.get_text() for text in axes.texts if text.get_text()] == ["0", "2"]
+
+
+def test_a_value_without_an_anchor_has_a_gap_and_inputs_are_called_what_they_are(tmp_path: Path) -> None:
+    learned(tmp_path / "a.png", **run(), missing={1}, things="inputs")
+    assert "none" in words(tmp_path / "a.png").splitlines()
+    assert "40 of 40 test inputs, by true concept" in words(tmp_path / "a.png")
+    learned(tmp_path / "b.png", **run() | {"true": None}, things="inputs")
+    assert "of the test inputs are unknown" in words(tmp_path / "b.png")
+    learned(tmp_path / "c.png", **run())
+    assert "none" not in words(tmp_path / "c.png").splitlines()
 
 
 def test_unknown_truth_is_said_and_the_matrix_left_out(tmp_path: Path) -> None:
@@ -206,7 +224,7 @@ def test_names_in_a_crowded_map_overlap_neither_each_other_nor_the_frame(names: 
     figure = Figure(figsize=(4, 4), dpi=canvas.DPI)
     axes = figure.add_axes((0.1, 0.1, 0.8, 0.8))
     case = run(len(names), 60, noise=2.0)
-    pictures._map(axes, names, 0.1 * case["prototypes"], case["embeddings"], case["true"], 0)
+    pictures._map(axes, names, 0.1 * case["prototypes"], case["embeddings"], case["true"], case["true"], 0)
     renderer = FigureCanvasAgg(figure).get_renderer()
     drawn = [t for t in axes.texts if isinstance(t, Annotation) and t.get_text()]
     boxes = [t.get_window_extent(renderer) for t in drawn]

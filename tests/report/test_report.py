@@ -195,6 +195,16 @@ def test_a_page_of_200_examples_of_large_images_has_at_most_5_mb(tmp_path):
     assert 1_000_000 < len(page.encode()) <= 5_000_000
 
 
+def test_a_star_of_a_map_is_in_the_middle_of_what_is_read_as_its_value(page):
+    (drawn,) = data_of(page)["runs"][0]["maps"]
+    assert not drawn["stars_are_prototypes"]  # they are learned, and may lie far from all inputs
+    for value, star in enumerate(drawn["stars"]):
+        own = [(x, y) for x, y, _, read, _ in drawn["points"] if read == value]
+        assert (star is None) == (not own)
+        for at in (0, 1) if own else ():
+            assert star[at] == pytest.approx(sum(spot[at] for spot in own) / len(own), abs=1)
+
+
 @pytest.mark.parametrize(
     "inputs, kind, part",
     [
@@ -215,7 +225,7 @@ def test_inputs_are_shown_by_their_kind(inputs, kind, part):
         ({"label_accuracy": 0.95, "concept_accuracy": 0.98}, 0.0, "right labels for the right reasons"),
         ({"label_accuracy": 0.95, "concept_accuracy": 0.4}, 0.55, "but concepts only in 40.0.%: a reasoning shortcut"),
         ({"label_accuracy": 0.5, "concept_accuracy": 0.95}, 0.0, "a label needs all of its concepts right"),
-        ({"label_accuracy": 0.3, "concept_accuracy": 0.3}, 0.0, "not learned yet"),
+        ({"label_accuracy": 0.3, "concept_accuracy": 0.3}, 0.0, "hard inputs, or too little training; --method"),
         ({"label_accuracy": 0.95}, 0.0, "the true concepts are not known"),
     ],
 )

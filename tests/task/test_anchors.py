@@ -99,3 +99,22 @@ def test_vectors_need_no_encoder_and_whole_numbers_do():
     assert torch.equal(model.predict(INPUTS).concepts, CONCEPTS)
     with pytest.raises(sp.InputError, match=r"inputs are whole numbers of size \[1\], for which there is no encoder"):
         sp.Learner(TASK).fit(CONCEPTS[..., None], LABELS, sp.Anchors(torch.arange(3)[:, None], torch.arange(3)))
+
+
+@pytest.mark.parametrize("method", ["abduction", "softg", "softg_k", "supervised"])
+def test_methods_without_anchors_learn_the_same_whatever_inputs_take_their_place(method):
+    each = [
+        sp.Learner(TASK, encoder=encoder, method=method, seed=0, **SMALL)
+        .fit(INPUTS, LABELS, sp.Anchors(INPUTS[at : at + 3, 0], torch.arange(3)), concepts=CONCEPTS)
+        .predict(INPUTS)
+        .probabilities
+        for at in (0, 20)
+    ]
+    assert torch.equal(*each)
+
+
+def test_no_anchors_at_all_are_refused_with_what_to_give():
+    with pytest.raises(
+        sp.InputError, match=r"are NoneType, .* a method that uses none takes any inputs, one per value"
+    ):
+        sp.Learner(TASK, method="abduction", **SMALL).fit(INPUTS, LABELS, None)

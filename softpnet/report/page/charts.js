@@ -119,7 +119,7 @@ function confusionMatrix(values, counts, label) {
   return root;
 }
 
-/* Test inputs as dots by primitive, prototypes as stars, anchors as squares; `open` shows an example. */
+/* Test inputs as dots by primitive, anchors as squares, and a star for every primitive; `open` shows an example. */
 function embeddingMap(facts, names, label, open) {
   const width = 520, height = 440, edge = 22;
   const at = ([x, y]) => [edge + (x / 1000) * (width - 2 * edge), edge + (1 - y / 1000) * (height - 2 * edge)];
@@ -138,16 +138,17 @@ function embeddingMap(facts, names, label, open) {
     root.append(svg("rect", { x: cx - 5, y: cy - 5, width: 10, height: 10, class: `anchor fill${primitive % COLOURS}` },
       svg("title", {}, `anchor: ${name(primitive)}`)));
   }
-  facts.prototypes.forEach((spot, primitive) => {
+  const stars = facts.stars.map((spot, primitive) => [primitive, spot]).filter(([, spot]) => spot);
+  for (const [primitive, spot] of stars) {
     const [cx, cy] = at(spot);
     const star = Array.from({ length: 10 }, (_, i) => {
       const [r, turn] = [i % 2 ? 4.2 : 10, (i * Math.PI) / 5 - Math.PI / 2];
       return `${(cx + r * Math.cos(turn)).toFixed(1)},${(cy + r * Math.sin(turn)).toFixed(1)}`;
     });
-    root.append(svg("polygon", { points: star.join(" "), class: `prototype fill${primitive % COLOURS}` }, svg("title", {}, `prototype: ${name(primitive)}`)));
-  });
-  // Learned prototypes may lie close together, so a name stands at its first anchor where there is one.
-  const named = new Map([...facts.prototypes.map((spot, i) => [i, spot]), ...[...facts.anchors].reverse().map(([x, y, primitive]) => [primitive, [x, y]])]);
+    root.append(svg("polygon", { points: star.join(" "), class: `star fill${primitive % COLOURS}` }, svg("title", {}, facts.stars_are_prototypes ? `prototype: ${name(primitive)}` : `middle of what is read as ${name(primitive)}`)));
+  }
+  // The middle of what is read may lie between others, so a name stands at its first anchor where there is one.
+  const named = new Map([...stars, ...[...facts.anchors].reverse().map(([x, y, primitive]) => [primitive, [x, y]])]);
   if (named.size <= 40) {
     for (const [primitive, spot] of named) {
       const [x, y] = at(spot), right = x > width - 90;

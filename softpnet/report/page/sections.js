@@ -88,9 +88,9 @@ function mapSection(run, open) {
   return section("map", "Embeddings", el("div", { class: "columns" }, run.maps.map((each, g) => {
     const group = run.groups[g];
     const drawn = embeddingMap(each, group.primitives, `Map of the embeddings of ${group.name}`, open);
-    const marks = [each.prototypes.length ? "a star is a prototype" : null, "a square an anchor", "a dot a test input", run.confusion.length ? "a ringed one is read wrong" : null];
+    const marks = [each.stars_are_prototypes ? "a star is a prototype" : "a star is in the middle of the dots read as its value", "a square is an anchor", "a dot is a test input", run.confusion.length ? "a ringed one is read wrong" : null];
     return el("figure", {}, el("figcaption", {}, run.groups.length > 1 ? `${group.name}, by ${each.how}` : `By ${each.how}`), drawn,
-      el("p", { class: "note" }, `${number(each.points.length)} test inputs: ${marks.filter(Boolean).join(", ")}. Dots of explored examples open them. Distances in such a map are only roughly those of the embedding; a learned prototype need not lie among its inputs, since only differences of distances count.`));
+      el("p", { class: "note" }, `${number(each.points.length)} test inputs: ${marks.filter(Boolean).join(", ")}. Dots of explored examples open them. Distances in such a map are only roughly those of the embedding.`));
   })));
 }
 
