@@ -18,8 +18,8 @@ from softpnet.terminal import harmless, say, say_table
 
 if TYPE_CHECKING:
     from softpnet.experiments.rows import Row
+    from softpnet.experiments.tuning.outcome import Outcome
     from softpnet.experiments.tuning.plan import Plan
-    from softpnet.experiments.tuning.record import Record
     from softpnet.experiments.tuning.study import Study
 
 
@@ -136,7 +136,7 @@ class Search:
         words += [word for name, value in self.hardware.items() for word in (f"--{name}", str(value))]
         return [*words, "--jobs", "1"]
 
-    def _confirm(self, plan: Plan, best: Record, folder: Path) -> None:
+    def _confirm(self, plan: Plan, best: Outcome, folder: Path) -> None:
         import dataclasses
 
         from softpnet.cli.reproduce import run_and_show
@@ -159,14 +159,14 @@ class Search:
             say(sentence)
 
 
-def _said(trial: Record) -> str:
+def _said(trial: Outcome) -> str:
     value = "" if trial.value is None else f" {100 * trial.value:.2f} %"
     return f"trial {trial.number} {trial.state}{value}"
 
 
-def _show(study: Study, wanted: int, into: Path | None) -> Record | None:
+def _show(study: Study, wanted: int, into: Path | None) -> Outcome | None:
     """Print and draw the trials, and the command of the best one."""
-    from softpnet.experiments.tuning.record import best_of
+    from softpnet.experiments.tuning.outcome import best_of
     from softpnet.report.pages import write_into
     from softpnet.report.table import markdown
     from softpnet.report.tuning import judged_by, trial_picture, trial_table

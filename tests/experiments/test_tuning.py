@@ -11,8 +11,8 @@ from softpnet import Learner, tasks
 from softpnet.errors import InputError, TrainingError
 from softpnet.experiments.rows import Row
 from softpnet.experiments.tuning import space, study, trial
+from softpnet.experiments.tuning.outcome import best_of
 from softpnet.experiments.tuning.plan import make_plan
-from softpnet.experiments.tuning.record import best_of
 from softpnet.experiments.tuning.space import read_space
 from softpnet.experiments.tuning.study import JOURNAL, Study
 from softpnet.experiments.tuning.work import work

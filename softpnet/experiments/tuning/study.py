@@ -13,8 +13,8 @@ from typing import Any
 
 from softpnet.catalogue import optional_package
 from softpnet.errors import InputError
+from softpnet.experiments.tuning.outcome import STATES, Outcome
 from softpnet.experiments.tuning.plan import Plan
-from softpnet.experiments.tuning.record import STATES, Record
 from softpnet.experiments.tuning.space import default_values
 from softpnet.storage import read_plain
 from softpnet.training.environment import differences, versions
@@ -22,7 +22,7 @@ from softpnet.training.lock import InUseError, hold
 from softpnet.training.streams import stream_seed
 
 JOURNAL, TRIALS, NAME = "journal.log", "trials", "softpnet search"
-RECORD = b'{"op_code":'
+LINE = b'{"op_code":'
 """How every line of Optuna's journal begins."""
 PRUNED, ERROR = "pruned", "error"
 """What is noted of a trial: the epochs after which it was pruned; why it failed."""
@@ -46,12 +46,12 @@ class Study:
             self.inner = self._opened()
             self._check_same()
 
-    def trials(self) -> list[Record]:
+    def trials(self) -> list[Outcome]:
         """All so far, by number."""
-        return [_record(trial) for trial in self._begun()]
+        return [_outcome(trial) for trial in self._begun()]
 
-    def finished(self) -> list[Record]:
-        return [record for record in self.trials() if record.is_finished]
+    def finished(self) -> list[Outcome]:
+        return [outcome for outcome in self.trials() if outcome.is_finished]
 
     def tell(self, number: int, value: float | None) -> None:
         """How a trial came out; without a value, it was pruned."""
@@ -158,9 +158,9 @@ class Study:
             warnings.warn(f"the study in {self.folder} was begun otherwise: {'; '.join(changed)}", stacklevel=2)
 
 
-def _record(trial: Any) -> Record:
+def _outcome(trial: Any) -> Outcome:
     notes, state = trial.user_attrs, STATES[trial.state.name]
-    return Record(
+    return Outcome(
         trial.number,
         state,
         dict(trial.params),
@@ -194,8 +194,8 @@ def _mend(path: Path, lock: Any) -> None:
         *lines, last = read_plain(path).split(b"\n")
         for line in lines:
             json.loads(line)
-        if last and not last.startswith(RECORD[: len(last)]):
-            raise ValueError("its last line is no record of a study")
+        if last and not last.startswith(LINE[: len(last)]):
+            raise ValueError("its last line is no line of a study")
         if last:
             os.truncate(path, path.stat().st_size - len(last))
     finally:

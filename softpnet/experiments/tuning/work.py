@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from softpnet.errors import InputError, TrainingError
 from softpnet.experiments import engines
 from softpnet.experiments.engines.base import PAUSE_S
-from softpnet.experiments.tuning.record import Record
+from softpnet.experiments.tuning.outcome import Outcome
 from softpnet.experiments.tuning.study import Study
 from softpnet.experiments.tuning.trial import Subject
 from softpnet.training.lock import InUseError
 
 
-def work(study: Study, count: int) -> Generator[Record, None, None]:
+def work(study: Study, count: int) -> Generator[Outcome, None, None]:
     """Make trials, until there are `count` in all or others work on the rest; yields each as it is done."""
     subject = Subject(study.plan)
     while True:
@@ -34,7 +34,7 @@ def work(study: Study, count: int) -> Generator[Record, None, None]:
 
 def work_side_by_side(
     study: Study, count: int, command: Sequence[str], jobs: int, on: str
-) -> Generator[Record, None, None]:
+) -> Generator[Outcome, None, None]:
     """Start `jobs` processes of the command, here or on hosts that see the folder, each of which works on the study by
     itself; yields what is done by them."""
     told = {trial.number for trial in study.finished()}

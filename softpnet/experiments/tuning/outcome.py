@@ -12,7 +12,7 @@ STATES = {"COMPLETE": COMPLETE, "PRUNED": PRUNED, "FAIL": FAILED, "RUNNING": UND
 
 
 @dataclass(frozen=True)
-class Record:
+class Outcome:
     """A trial as the journal has it."""
 
     number: int
@@ -33,7 +33,7 @@ class Record:
         return self.state != UNDER_WAY
 
 
-def best_of(records: Sequence[Record]) -> Record | None:
+def best_of(outcomes: Sequence[Outcome]) -> Outcome | None:
     """The complete one with the highest value; of equals the first, so that the default is beaten only by more."""
-    complete = [record for record in records if record.state == COMPLETE]
-    return max(complete, key=lambda record: (record.value or 0.0, -record.number), default=None)
+    complete = [outcome for outcome in outcomes if outcome.state == COMPLETE]
+    return max(complete, key=lambda outcome: (outcome.value or 0.0, -outcome.number), default=None)
