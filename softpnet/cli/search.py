@@ -188,5 +188,5 @@ def _show(study: Study, wanted: int, into: Path | None) -> Outcome | None:
     say(f"picture: {picture}")
     say(f"best: trial {best.number}, {judged_by(plan)} {100 * (best.value or 0):.2f} %; what makes it again,")
     say("and without --validation learns from all training examples:")
-    say(plan.command(best.values))
+    say(plan.command(best))
     return best

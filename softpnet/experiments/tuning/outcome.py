@@ -27,6 +27,8 @@ class Outcome:
     """Epochs, where it was pruned."""
     error: str
     """Why it failed; empty where it did not."""
+    hardware: Mapping[str, Any] | None = None
+    """Where it was made, as options say it; None of studies that did not note it."""
 
     @property
     def is_finished(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from softpnet.errors import InputError, TrainingError
+from softpnet.errors import SoftPNetError, StorageError, TrainingError, describe
 from softpnet.experiments import engines
 from softpnet.experiments.engines.base import PAUSE_S
 from softpnet.experiments.tuning.outcome import Outcome
@@ -16,17 +16,21 @@ from softpnet.training.lock import InUseError
 
 def work(study: Study, count: int) -> Generator[Outcome, None, None]:
     """Make trials, until there are `count` in all or others work on the rest; yields each as it is done."""
-    subject = Subject(study.plan)
+    # Before a trial is begun, so that what would fail them all is raised, and nothing is written.
+    subject = Subject(study.plan) if study.unfinished(count) else None
     while True:
         with study.next_trial(count) as trial:
             if trial is None:
                 return
+            subject = subject or Subject(study.plan)
             try:
                 value = subject.run(trial, study.run_folder(trial.number))
-            except InUseError:
+            except (InUseError, StorageError):  # the folder's fault: the trial may be made later
                 raise
-            except (TrainingError, InputError) as error:  # these settings cannot be trained with
+            except SoftPNetError as error:  # these settings cannot be trained with
                 study.tell_failed(trial, str(error))
+            except Exception as error:  # out of a user's code: left under way, it would be met again at every start
+                study.tell_failed(trial, describe(error))
             else:
                 study.tell(trial.number, value)
         yield study.trials()[trial.number]
