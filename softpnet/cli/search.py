@@ -18,8 +18,8 @@ from softpnet.terminal import harmless, say, say_table
 
 if TYPE_CHECKING:
     from softpnet.experiments.rows import Row
+    from softpnet.experiments.tuning.outcome import Outcome
     from softpnet.experiments.tuning.plan import Plan
-    from softpnet.experiments.tuning.record import Record
     from softpnet.experiments.tuning.study import Study
 
 
@@ -66,14 +66,17 @@ class Search:
 
     def run(self) -> int:
         from softpnet.experiments import engines
+        from softpnet.experiments.rows import SEEDS
         from softpnet.experiments.tuning.plan import make_plan
         from softpnet.experiments.tuning.study import Study
         from softpnet.report.pages import around_marks
         from softpnet.training.folder import plain_name
 
-        for name, value, least in (("trials", self.trials, 1), ("jobs", self.jobs, 1), ("confirm", self.confirm, 0)):
-            if value < least:
-                raise InputError(f"--{name} is {value}, expected at least {least}")
+        for name, value in (("trials", self.trials), ("jobs", self.jobs)):
+            if value < 1:
+                raise InputError(f"--{name} is {value}, expected at least 1")
+        if not 0 <= self.confirm <= len(SEEDS):
+            raise InputError(f"--confirm is {self.confirm}, expected 0 to {len(SEEDS)}")
         engines.find(self.on)
         if self.into is not None:
             around_marks(self.into)  # a page that does not fit is named before hours have passed
@@ -85,6 +88,8 @@ class Search:
         except KeyboardInterrupt:
             say(f"stopped after {len(study.finished())} of {self.trials} trials; the same command goes on")
             return INTERRUPTED
+        if failed is not None and not study.trials():
+            raise failed  # there is nothing to show
         best = _show(study, self.trials, self.into)
         if failed is not None:
             if len(study.finished()) < self.trials:
@@ -93,7 +98,10 @@ class Search:
         if best is None and len(study.finished()) >= self.trials:
             raise TrainingError(f"none of the {self.trials} trials could be trained to its end; the table says why")
         if self.confirm and best is not None:
-            self._confirm(plan, best, folder)
+            if study.unfinished(self.trials):
+                say("nothing is confirmed before all trials are finished; then the same command does it")
+            else:
+                self._confirm(plan, best, folder)
         return 0
 
     def _over(self) -> dict[str, str]:
@@ -136,7 +144,7 @@ class Search:
         words += [word for name, value in self.hardware.items() for word in (f"--{name}", str(value))]
         return [*words, "--jobs", "1"]
 
-    def _confirm(self, plan: Plan, best: Record, folder: Path) -> None:
+    def _confirm(self, plan: Plan, best: Outcome, folder: Path) -> None:
         import dataclasses
 
         from softpnet.cli.reproduce import run_and_show
@@ -151,7 +159,10 @@ class Search:
             plan.row, folder="default", precision=plan.hardware.get("precision", plan.row.precision)
         )
         found = dataclasses.replace(default, name="best", title="best settings", folder=f"trial-{best.number}")
-        rows = [dataclasses.replace(found, settings={**plan.row.settings, **best.values}), default]
+        rows = [
+            dataclasses.replace(row, settings=plan.everything(values))
+            for row, values in ((found, best.values), (default, {}))
+        ]
         seeds = chosen_seeds(self.confirm, self.seed + 1)
         device = plan.hardware.get("device", "cpu")
         run_and_show(rows, seeds, folder / "confirmed", self.jobs, on=self.on, device=device)
@@ -159,14 +170,22 @@ class Search:
             say(sentence)
 
 
-def _said(trial: Record) -> str:
+def _said(trial: Outcome) -> str:
     value = "" if trial.value is None else f" {100 * trial.value:.2f} %"
     return f"trial {trial.number} {trial.state}{value}"
 
 
-def _show(study: Study, wanted: int, into: Path | None) -> Record | None:
+def _all_examples(plan: Plan, trial: Outcome) -> str:
+    """The options with which a trial's training holds nothing out."""
+    from softpnet.experiments.tuning.plan import EVERYTHING
+
+    settings = plan.settings.override(**trial.values)
+    return " ".join(f"--{name} {off}" for name, off in EVERYTHING.items() if getattr(settings, name) != off)
+
+
+def _show(study: Study, wanted: int, into: Path | None) -> Outcome | None:
     """Print and draw the trials, and the command of the best one."""
-    from softpnet.experiments.tuning.record import best_of
+    from softpnet.experiments.tuning.outcome import best_of
     from softpnet.report.pages import write_into
     from softpnet.report.table import markdown
     from softpnet.report.tuning import judged_by, trial_picture, trial_table
@@ -187,6 +206,6 @@ def _show(study: Study, wanted: int, into: Path | None) -> Record | None:
     trial_picture(picture, plan, trials)
     say(f"picture: {picture}")
     say(f"best: trial {best.number}, {judged_by(plan)} {100 * (best.value or 0):.2f} %; what makes it again,")
-    say("and without --validation learns from all training examples:")
-    say(plan.command(best.values))
+    say(f"and with {_all_examples(plan, best)} instead learns from all training examples:")
+    say(plan.command(best))
     return best

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softpnet.experiments.tuning.outcome import COMPLETE, PRUNED, Outcome, best_of
 from softpnet.experiments.tuning.plan import Plan
-from softpnet.experiments.tuning.record import COMPLETE, PRUNED, Record, best_of
 from softpnet.report.canvas import COLOURS, MARGIN, WIDTH, columns_of, page
 from softpnet.report.summary import Summary, compare
 from softpnet.report.table import Text
@@ -26,7 +26,7 @@ def judged_by(plan: Plan) -> str:
     return f"validation {plan.metric.replace('_', ' ')}"
 
 
-def trial_table(plan: Plan, trials: Sequence[Record]) -> Text:
+def trial_table(plan: Plan, trials: Sequence[Outcome]) -> Text:
     """A line per trial: what was tried, how it came out, and how much more than the default that is."""
     best, default = best_of(trials), next((trial for trial in trials if trial.number == 0), None)
     head = ["trial", *plan.space, f"{judged_by(plan)}, %", "over the default", ""]
@@ -35,7 +35,7 @@ def trial_table(plan: Plan, trials: Sequence[Record]) -> Text:
     )
 
 
-def _line(plan: Plan, trial: Record, best: Record | None, default: Record | None) -> list[str]:
+def _line(plan: Plan, trial: Outcome, best: Outcome | None, default: Outcome | None) -> list[str]:
     value = trial.value if trial.state in MARKS else None
     over = ""
     if trial.number and trial.state == COMPLETE and default is not None and default.state == COMPLETE:
@@ -49,7 +49,7 @@ def _line(plan: Plan, trial: Record, best: Record | None, default: Record | None
     return [name, *values, "" if value is None else f"{100 * value:.2f}", over, " ".join(said)]
 
 
-def _value(plan: Plan, trial: Record, name: str) -> Any:
+def _value(plan: Plan, trial: Outcome, name: str) -> Any:
     """Of a setting in a trial; one whose default is not among the values searched has it in trial 0 alone."""
     return trial.values.get(name, getattr(plan.settings, name) if trial.number == 0 else None)
 
@@ -60,7 +60,7 @@ def _short(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def trial_picture(path: Path, plan: Plan, trials: Sequence[Record]) -> None:
+def trial_picture(path: Path, plan: Plan, trials: Sequence[Outcome]) -> None:
     """Above, trial by trial and the best so far; below, a panel per setting: what its values gave."""
     judged = [trial for trial in trials if trial.state in MARKS and trial.value is not None]
     columns = min(columns_of(len(plan.space)), 4)
@@ -76,7 +76,7 @@ def trial_picture(path: Path, plan: Plan, trials: Sequence[Record]) -> None:
             _panel(place(x + left, y + 0.4, wide - left - 0.1, low - 0.5), plan, judged, name)
 
 
-def _course(axes: Axes, plan: Plan, judged: Sequence[Record]) -> None:
+def _course(axes: Axes, plan: Plan, judged: Sequence[Outcome]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     _points(axes, judged, [trial.number for trial in judged])
@@ -96,7 +96,7 @@ def _course(axes: Axes, plan: Plan, judged: Sequence[Record]) -> None:
     _plain(axes)
 
 
-def _panel(axes: Axes, plan: Plan, judged: Sequence[Record], name: str) -> None:
+def _panel(axes: Axes, plan: Plan, judged: Sequence[Outcome], name: str) -> None:
     searched, given = plan.space[name], [_value(plan, trial, name) for trial in judged]
     there = [(trial, value) for trial, value in zip(judged, given, strict=True) if value is not None]
     if searched.is_range:
@@ -115,7 +115,7 @@ def _panel(axes: Axes, plan: Plan, judged: Sequence[Record], name: str) -> None:
     _plain(axes)
 
 
-def _points(axes: Axes, trials: Sequence[Record], places: Sequence[Any]) -> None:
+def _points(axes: Axes, trials: Sequence[Outcome], places: Sequence[Any]) -> None:
     for state, style in MARKS.items():
         here = [
             (place, 100 * trial.value)

@@ -1,5 +1,6 @@
 """`softpnet search` as a person meets it: table, picture, command; stopped and gone on; several processes."""
 
+import json
 import re
 import shlex
 import signal
@@ -9,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from softpnet.errors import TrainingError
+from softpnet.experiments.rows import Row
 from softpnet.experiments.tuning import trial
+from softpnet.experiments.tuning.plan import make_plan
+from softpnet.experiments.tuning.study import Study
 from softpnet.training.folder import RunFolder
 from softpnet.training.history import read_epochs
 
@@ -80,8 +84,9 @@ def test_what_a_killed_process_left_is_done_by_others_or_the_same_command(
     here = local.Engine.run
     monkeypatch.setattr(local.Engine, "run", lambda self, command, folder=None: (-9, ""))
     given = ["search", signals, "--trials", 2, "--epochs", 1, "--jobs", 2]
-    code, _, error = softpnet_here(*given)
-    assert code == 2 and "2 of 2 processes of the search failed, the first one with -9; others, or the same" in error
+    code, out, error = softpnet_here(*given)
+    assert (code, out) == (2, "")
+    assert "2 of 2 processes of the search failed, the first one with -9; others, or the same" in error
     turns = iter([here, lambda self, command: (-9, "")])
     monkeypatch.setattr(local.Engine, "run", lambda self, command, folder=None: next(turns)(self, command))
     code, out, error = softpnet_here(*given)
@@ -112,13 +117,47 @@ def test_its_processes_may_run_on_a_cluster_whose_nodes_see_the_study(signals, s
 
 
 def test_the_best_settings_are_confirmed_by_new_seeds_on_test_data(signals, softpnet_here, runs_here):
-    code, out, error = softpnet_here("search", signals, "--trials", 2, "--epochs", 1, "--confirm", 2)
+    code, out, error = softpnet_here("search", signals, "--trials", 2, "--confirm", 2, "--precision", "64-true")
     assert code == 0, error
     assert re.search(r"label accuracy on test data: \+\d+\.\d\d points over the default \(2 new seeds, 95 % int", out)
     best, default = (Path("studies/signals-softpnet/confirmed", name) for name in ("trial-1/best", "default/default"))
     seeds = [re.findall(r'"seed": (\d+)', path.with_suffix(".jsonl").read_text()) for path in (best, default)]
     assert seeds == [["1", "129"], ["1", "129"]]
     assert '"validation": 0.0' in best.with_suffix(".jsonl").read_text()
+    assert "what makes it again,\nand with --validation 0 instead learns from all training examples:\n" in out
+
+
+def test_what_confirms_learns_from_all_examples_whatever_the_trials_hold_out(signals, softpnet_here, runs_here):
+    given = ["--trials", 2, "--validation", 0.2, "--keep", "best", "--patience", 2, "--precision", "64-true"]
+    code, out, error = softpnet_here("search", signals, *given, "--confirm", 1)
+    assert code == 0, error
+    assert "and with --validation 0 --keep last --patience 0 instead learns from all training examples:" in out
+    paths = list(Path("studies/signals-softpnet/confirmed").rglob("*.jsonl"))
+    assert len(paths) == 2
+    for path in paths:
+        settings = json.loads(path.read_text())["settings"]
+        assert (settings["validation"], settings["keep"], settings["patience"]) == (0, "last", 0)
+
+
+def test_nothing_is_confirmed_while_another_process_makes_a_trial(signals, softpnet_here):
+    given = ["search", signals, "--trials", 3, "--epochs", 1, "--precision", "64-true"]
+    assert softpnet_here(*given[:3], 2, *given[4:])[0] == 0
+    row = Row("default", "default settings", signals, settings={"epochs": 1})
+    plan = make_plan(row, 0, "label_accuracy", {}, {"precision": "64-true"})
+    with Study(plan, Path("studies/signals-softpnet")).next_trial(3) as taken:
+        code, out, _ = softpnet_here(*given, "--confirm", 2)
+        assert taken.number == 2 and code == 0
+    assert out.endswith("nothing is confirmed before all trials are finished; then the same command does it\n")
+    assert not Path("studies/signals-softpnet/confirmed").exists()
+
+
+def test_a_search_that_is_refused_leaves_its_folder_to_the_next(signals, softpnet_here):
+    text = Path(signals).read_text()
+    Path(signals).write_text(text.replace("rule(concepts), concepts)", "rule(concepts))"))
+    code, _, error = softpnet_here("search", signals, "--trials", 1, "--metric", "concept_accuracy")
+    assert code == 2 and "metric concept_accuracy needs the concepts of training examples" in error
+    assert not Path("studies").exists()
+    assert softpnet_here("search", signals, "--trials", 1)[0] == 0
 
 
 def test_the_best_settings_are_confirmed_in_the_precision_of_the_trials(signals, softpnet_here, runs_here):
@@ -140,7 +179,9 @@ def test_there_is_nothing_to_confirm_where_the_default_is_best(signals, softpnet
         (["--trials", 0], "--trials is 0, expected at least 1"),
         (["--jobs", 0], "--jobs is 0, expected at least 1"),
         (["--on", "moon"], "--on is 'moon', expected local or ray, or ray://HOST:PORT"),
-        (["--confirm", -1], "--confirm is -1, expected at least 0"),
+        (["--confirm", -1], "--confirm is -1, expected 0 to 10"),
+        (["--confirm", 11], "--confirm is 11, expected 0 to 10"),
+        (["--device", "cuda:63"], "device 'cuda:63' is not available here"),
         (["--over", "learning_rate"], "--over 'learning_rate' is not of the form SETTING=VALUES, as in learning_rate"),
         (["--over", "speed=1..2"], "unknown setting 'speed' to search; the valid ones are epochs,"),
         (["--over", "copies=3,1", "--over", "copies=1,2"], "option 'copies' is given 2 times, expected once"),

@@ -6,24 +6,29 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from softpnet import Learner, tasks
-from softpnet.errors import InputError, TrainingError
+from softpnet.errors import InputError, StorageError, TaskError, TrainingError
 from softpnet.experiments.rows import Row
 from softpnet.experiments.tuning import space, study, trial
+from softpnet.experiments.tuning.outcome import best_of
 from softpnet.experiments.tuning.plan import make_plan
-from softpnet.experiments.tuning.record import best_of
 from softpnet.experiments.tuning.space import read_space
 from softpnet.experiments.tuning.study import JOURNAL, Study
 from softpnet.experiments.tuning.work import work
 from softpnet.report import tuning
 from softpnet.report.summary import Summary
 from softpnet.task.settings import Settings
+from softpnet.training.lock import InUseError
+from softpnet.training.processes import checked_device
 from softpnet.training.split import held_out
 from softpnet.training.streams import Streams
 
 PAGE = Path(__file__).parents[2] / "docs/tuning.md"
 COUNT = 9
+DOUBLE = {"precision": "64-true"}
+"""In which no machine's rounding turns what is pruned, or best."""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +41,7 @@ def signals(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plan(signals):
-    return make_plan(Row("default", "default settings", signals), 0, "label_accuracy", {})
+    return make_plan(Row("default", "default settings", signals), 0, "label_accuracy", {}, DOUBLE)
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +60,8 @@ def test_the_page_shows_the_study(plan, whole):
     ]
     table = tuning.trial_table(plan, whole.trials())
     assert shown[0] == table.head and len(shown) == COUNT + 2
-    assert [line[:3] for line in shown[2:]] == [line[:3] for line in table.rows]
-    # Accuracies may differ with the machine's rounding, but what is good and what is not stays.
-    assert [float(line[3]) > 80 for line in shown[2:]] == [float(line[3]) > 80 for line in table.rows]
-    assert [line[5].removesuffix("best") for line in shown[2:]] == [line[5].removesuffix("best") for line in table.rows]
-    command = plan.command(whole.trials()[4].values).replace(plan.row.task, "signals.py")
+    assert shown[2:] == table.rows
+    command = plan.command(best_of(whole.trials())).replace(plan.row.task, "signals.py")
     assert command in " ".join(PAGE.read_text().replace("\\\n", " ").split())
 
 
@@ -106,7 +108,7 @@ def test_a_study_that_is_cut_off_again_and_again_ends_as_one_that_is_not(plan, w
     deadly(space.Searched, "drawn", "drawn", lambda searched, asking: asking.number)
     deadly(trial.Watcher, "progress", "epoch", lambda watcher, step: watcher.trial.number if step.epoch == 1 else None)
     first, later = (Study(plan, tmp_path / name) for name in ("first", "later"))
-    deadly(type(first.inner), "tell", "told", lambda inner, number, *_: number)
+    deadly(type(later.inner), "tell", "told", lambda inner, number, *_: number)
     for made, count in ((first, 4), (later, COUNT)):
         deaths = 0
         while deaths < 4:
@@ -142,7 +144,7 @@ def test_the_folder_of_a_trial_that_was_told_and_not_cleared_away_is_cleared(pla
 
 
 def test_a_default_that_is_not_searched_is_tried_all_the_same(signals, whole, tmp_path):
-    away = make_plan(Row("default", "", signals), 0, "label_accuracy", {"learning_rate": "1e-2..1e-1"})
+    away = make_plan(Row("default", "", signals), 0, "label_accuracy", {"learning_rate": "1e-2..1e-1"}, DOUBLE)
     made = Study(away, tmp_path)
     list(work(made, 1))
     assert made.trials()[0].values == {} and made.trials()[0].value == whole.trials()[0].value
@@ -161,6 +163,140 @@ def test_a_trial_that_cannot_be_trained_fails_alone_and_says_why(plan, tmp_path,
     assert [each.state for each in work(made, 3)] == ["complete", "failed", "complete"]
     table = tuning.trial_table(plan, made.trials())
     assert table.rows[1][-1] == "failed the loss is nan" and table.rows[1][3] == ""
+
+
+def test_whatever_a_users_code_raises_fails_its_trial_alone_and_says_where(plan, tmp_path, monkeypatch):
+    """An encoder that takes batches of 16 examples, each of two inputs and beside the anchors, but none of 64."""
+
+    class Small(torch.nn.Linear):
+        def forward(self, given):
+            if self.training and len(given) > 64:
+                raise RuntimeError("too many\nat once")
+            return super().forward(given)
+
+    def refused(self, asked, folder):
+        raise TaskError("the rule is undefined there")
+
+    task = dataclasses.replace(plan.task, encoder=lambda channels: Small(4, 8))
+    made = Study(dataclasses.replace(plan, task=task), tmp_path)
+    trials = list(work(made, 3))
+    assert [(each.values["batch_size"], each.state) for each in trials] == [
+        (64, "failed"),
+        (64, "failed"),
+        (16, "complete"),
+    ]
+    assert trials[0].error.startswith("test_tuning.py, line ")
+    assert trials[0].error.endswith("in forward, raised RuntimeError: too many at once")
+    monkeypatch.setattr(trial.Subject, "run", refused)
+    (last,) = work(made, 4)
+    assert (last.state, last.error) == ("failed", "the rule is undefined there")
+
+
+@pytest.mark.parametrize("error", [InUseError(Path("run"), "process 7"), StorageError("the disk is full")])
+def test_what_is_the_folders_fault_leaves_the_trial_to_be_made_later(plan, tmp_path, monkeypatch, error):
+    def raising(*_):
+        raise error
+
+    made = Study(plan, tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(type(error)):
+        patch.setattr(trial.Subject, "run", raising)
+        list(work(made, 1))
+    assert [each.state for each in made.trials()] == ["under way"]
+    assert [each.state for each in work(made, 1)] == ["complete"]
+
+
+@pytest.mark.parametrize(
+    "chosen, hardware, sentence",
+    [
+        ({}, {"device": "cuda:63"}, "device 'cuda:63' is not available here"),
+        ({"encoder": "nonsense"}, {}, "nonsense"),
+        ({"settings": {"validation": 0.001}}, {}, "validation is 0.001 of 400 examples, which is 0; expected at least"),
+        ({"settings": {"targets": "nonsense"}}, {}, "nonsense"),
+    ],
+)
+def test_what_every_trial_would_fail_with_is_raised_and_nothing_is_written(
+    signals, tmp_path, chosen, hardware, sentence
+):
+    made = Study(
+        make_plan(Row("default", "", signals, **chosen), 0, "label_accuracy", {}, hardware), tmp_path / "study"
+    )
+    with pytest.raises(InputError, match=sentence):
+        list(work(made, 2))
+    assert not made.folder.exists()
+
+
+def test_a_default_that_alone_cannot_be_trained_is_a_trial_that_failed(signals, tmp_path, monkeypatch):
+    """As where all is searched that fits into memory, and the default does not."""
+    prepared = Learner.prepared
+
+    def too_large(self, *given):
+        if self.settings.batch_size == 64:
+            raise InputError("a batch of 64 does not fit")
+        return prepared(self, *given)
+
+    monkeypatch.setattr(Learner, "prepared", too_large)
+    subject = trial.Subject(make_plan(Row("default", "", signals), 0, "label_accuracy", {"batch_size": "8,16"}))
+    assert subject.judges is None
+    with pytest.raises(InputError, match="a batch of 64 does not fit"):
+        trial.Subject(make_plan(Row("default", "", signals), 0, "label_accuracy", {"batch_size": "64,128"}))
+
+
+def test_a_finished_study_needs_neither_device_nor_data(signals, plan, whole, monkeypatch):
+    monkeypatch.setattr(trial.Subject, "__init__", lambda *_: pytest.fail("the data was made"))
+    assert list(work(whole, COUNT)) == []
+
+
+def test_a_study_without_trials_is_replaced(signals, plan, tmp_path):
+    other = make_plan(Row("default", "", signals), 0, "rule_agreement", {})
+    begun = Study(plan, tmp_path)
+    begun.inner = begun._opened()
+    begun.inner.set_user_attr("plan", plan.identity())  # as studies had it before their first trial
+    late = Study(plan, tmp_path)
+    with Study(other, tmp_path).next_trial(1):
+        pass
+    for refused in (lambda: late.next_trial(1).__enter__(), lambda: Study(plan, tmp_path)):
+        with pytest.raises(InputError, match="holds another study: its metric was rule_agreement, is label_accuracy"):
+            refused()
+
+
+def test_a_trial_that_ends_while_it_is_looked_at_is_not_made_again(plan, tmp_path, monkeypatch):
+    one, two = Study(plan, tmp_path), Study(plan, tmp_path)
+    with one.next_trial(2):
+        pass  # left under way
+    taken = study.hold
+
+    def ended_before(folder, name, wait=False):
+        if name == "0000.lock":
+            one.tell(0, 0.5)
+        return taken(folder, name, wait)
+
+    monkeypatch.setattr(study, "hold", ended_before)
+    with two.next_trial(2) as found:
+        assert found.number == 1
+
+
+def test_the_command_of_a_trial_names_the_hardware_that_made_it(signals, tmp_path):
+    there, here = (
+        make_plan(Row("default", "", signals), 0, "label_accuracy", {}, {"threads": threads, "device": "auto"})
+        for threads in (2, 1)
+    )
+    list(work(Study(there, tmp_path), 1))
+    (made,) = Study(here, tmp_path).trials()
+    device = checked_device("auto").type
+    assert here.command(made).endswith(f"--threads 2 --device {device}")
+    # A study that did not note it.
+    assert here.command(dataclasses.replace(made, hardware=None)).endswith(f"--threads 1 --device {device}")
+
+
+def test_a_study_from_before_plans_named_the_precision_was_made_in_single(signals, tmp_path):
+    single, double = (make_plan(Row("default", "", signals), 0, "label_accuracy", {}, each) for each in ({}, DOUBLE))
+    made = Study(single, tmp_path)
+    list(work(made, 1))
+    before = {name: value for name, value in single.identity().items() if name != "precision"}
+    made.inner.set_user_attr("plan", before)
+    assert len(Study(single, tmp_path).trials()) == 1
+    with pytest.raises(InputError, match="its precision was 32-true, is 64-true"):
+        Study(double, tmp_path)
 
 
 @pytest.mark.parametrize("metric", ["rule_agreement", "concept_accuracy"])
@@ -182,7 +318,7 @@ def test_a_trial_is_judged_by_the_metric_that_was_asked_for(signals, tmp_path, m
 
 def test_where_the_best_epoch_is_kept_its_metric_counts(signals, tmp_path):
     chosen = {"keep": "best", "learning_rate": 0.5, "epochs": 4}
-    made = Study(make_plan(Row("default", "", signals, settings=chosen), 0, "label_accuracy", {}), tmp_path)
+    made = Study(make_plan(Row("default", "", signals, settings=chosen), 0, "label_accuracy", {}, DOUBLE), tmp_path)
     list(work(made, 1))
     (only,) = made.trials()
     assert only.value == max(only.epochs.values()) > only.epochs[0]
@@ -201,6 +337,25 @@ def test_of_equal_trials_the_first_is_best(whole):
     trials = [dataclasses.replace(each, value=0.5) for each in whole.trials() if each.state == "complete"]
     assert best_of(trials[::-1]).number == 0
     assert best_of([]) is None
+
+
+def test_after_ten_trials_what_is_drawn_depends_on_what_was_found_however_often_the_study_is_opened(
+    plan, tmp_path, monkeypatch
+):
+    """Optuna's TPE draws its first ten trials at random."""
+
+    def made(name, found, opened_anew=False):
+        monkeypatch.setattr(trial.Subject, "run", lambda self, asked, folder: found(asked.params["learning_rate"]))
+        monkeypatch.setattr(trial.Subject, "__init__", lambda self, plan: None)
+        for count in range(1 if opened_anew else 15, 16):
+            list(work(Study(plan, tmp_path / name), count))
+        return [each.values for each in Study(plan, tmp_path / name).trials()]
+
+    high = made("high", lambda rate: rate)
+    assert made("anew", lambda rate: rate, opened_anew=True) == high
+    low = made("low", lambda rate: -rate)
+    assert low[:10] == high[:10] and low[12] != high[12]
+    assert max(each["learning_rate"] for each in low[11:]) < min(each["learning_rate"] for each in high[11:])
 
 
 @pytest.mark.parametrize("gains, said", [((1.0, 1.5, 2.0), "leaves out zero"), ((-1.0, 1.0, 2.0), "holds zero")])
@@ -310,6 +465,11 @@ def test_a_metric_that_cannot_be_had_is_refused(signals, uncompiled, monkeypatch
         make_plan(Row("default", "", signals, settings={"validation": 0.0}), 0, "label_accuracy", {})
     with pytest.raises(InputError, match="--processes is 2, but a trial is trained by one; --jobs trains several"):
         make_plan(Row("default", "", signals), 0, "label_accuracy", {}, {"processes": 2})
+    started = {"STEP_ID": "0", "NTASKS": "4", "NTASKS_PER_NODE": "2", "PROCID": "0", "JOB_NAME": "search"}
+    for name, value in started.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    with pytest.raises(InputError, match="4 processes were started to train together, but a trial is trained by one"):
+        make_plan(Row("default", "", signals), 0, "label_accuracy", {})
 
 
 @pytest.mark.parametrize(
@@ -321,7 +481,7 @@ def test_a_metric_that_cannot_be_had_is_refused(signals, uncompiled, monkeypatch
         ({"settings": {"epochs": 2}}, "in its settings epochs was 3, is 2"),
         ({"method": "pnet_sl"}, "its method was softpnet, is pnet_sl"),
         ({"task": "mnist_evenodd"}, "its task was signals, is mnist_evenodd"),
-        ({"hardware": {"precision": "64-true"}}, "its precision was 32-true, is 64-true"),
+        ({"hardware": {}}, "its precision was 64-true, is 32-true"),
     ],
 )
 def test_a_folder_of_another_study_is_left_as_it_is(signals, whole, changed, sentence):
@@ -329,7 +489,7 @@ def test_a_folder_of_another_study_is_left_as_it_is(signals, whole, changed, sen
     row = dataclasses.replace(row, settings=changed.get("settings", {}))
     kept = (whole.folder / JOURNAL).read_bytes()
     of = changed.get("seed", 0), changed.get("metric", "label_accuracy"), changed.get("over", {})
-    other = make_plan(row, *of, changed.get("hardware"))
+    other = make_plan(row, *of, changed.get("hardware", DOUBLE))
     with pytest.raises(InputError, match=f"holds another study: {sentence}.*; name another folder"):
         Study(other, whole.folder)
     assert (whole.folder / JOURNAL).read_bytes() == kept

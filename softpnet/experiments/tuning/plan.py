@@ -10,18 +10,23 @@ from typing import Any, Literal
 from softpnet import methods, tasks
 from softpnet.errors import InputError
 from softpnet.experiments.rows import Row
+from softpnet.experiments.tuning.outcome import Outcome
 from softpnet.experiments.tuning.space import DEFAULT, Space, read_space
 from softpnet.learner import Learner
 from softpnet.rules.confidence import compiled_rule
 from softpnet.task.hardware import SINGLE
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
+from softpnet.training.processes import checked_device
 
 Metric = Literal["label_accuracy", "rule_agreement", "concept_accuracy"]
 """Of the held-out training examples; the first two need no concepts."""
 
 SHARE = 0.1
 """Of the training examples: held out to judge by, unless the user or the task says how many."""
+
+EVERYTHING = {"validation": 0, "keep": "last", "patience": 0}
+"""Settings that learn from all training examples: what judges epochs by held-out ones is off."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +72,22 @@ class Plan:
         chosen: dict[str, Any] = {"encoder": row.encoder or None, "seed": self.seed, "preset": row.preset}
         return Learner(self.task, method=row.method, **chosen, **self.fixed, **values, **self.hardware)
 
-    def command(self, values: Mapping[str, Any]) -> str:
+    def noted_hardware(self) -> dict[str, Any]:
+        """What the bits of a trial hang on where this process makes it, as options."""
+        noted = {name: self.hardware[name] for name in ("threads", "device", "precision") if name in self.hardware}
+        if noted.get("device") == "auto":
+            noted["device"] = checked_device("auto").type
+        return noted
+
+    def command(self, trial: Outcome) -> str:
         """The training of a trial, to be pasted into a shell: it makes the trial's bits again."""
-        threads = {name: value for name, value in self.hardware.items() if name in ("threads", "device", "precision")}
-        return dataclasses.replace(self.row, settings={**self.fixed, **values, **threads}).command_line(self.seed)
+        hardware = self.noted_hardware() if trial.hardware is None else trial.hardware
+        row = dataclasses.replace(self.row, settings={**self.fixed, **trial.values, **hardware})
+        return row.command_line(self.seed)
+
+    def everything(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a training with these values that holds nothing out."""
+        return {**self.row.settings, **values, **EVERYTHING}
 
 
 def make_plan(
@@ -101,6 +118,11 @@ def make_plan(
             f"--processes is {where['processes']}, but a trial is trained by one; --jobs trains several side by side"
         )
     model = Learner(task, method=row.method, preset=row.preset, seed=seed, **row.settings, **where)
+    if model.hardware.processes != 1:
+        raise InputError(
+            f"{model.hardware.processes} processes were started to train together, but a trial is trained by one; "
+            "start this command on each host without torchrun or srun, or use --jobs"
+        )
     if "precision" in where:
         where["precision"] = model.hardware.precision  # what "auto" stands for here: hosts must agree
     settings = model.settings

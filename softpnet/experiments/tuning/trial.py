@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softpnet.errors import InputError, StopTraining, TrainingError
+from softpnet.errors import InputError, SoftPNetError, StopTraining, TrainingError
 from softpnet.experiments.tuning.plan import Plan
 from softpnet.experiments.tuning.study import PRUNED
 from softpnet.rules.function import check_rule
@@ -30,6 +30,20 @@ class Subject:
         self.data = make_data(plan.task, Streams(plan.seed))
         check_data(plan.task, self.data)
         self.judges = self._judges() if plan.metric == "concept_accuracy" else None
+        self._check_trainable()
+
+    def _check_trainable(self) -> None:
+        """Raise what every trial would fail with, as without the device, the encoder, or enough examples to hold out.
+        Where the default alone cannot be trained, that is for its trial to say."""
+        train, space = self.data.train, self.plan.space
+        refused: list[SoftPNetError] = []
+        for values in ({}, {name: searched.values[0] for name, searched in space.items()}):
+            try:
+                self.plan.learner(values).prepared(train.inputs, train.labels, self.data.anchors, train.concepts)
+                return
+            except SoftPNetError as error:
+                refused.append(error)
+        raise refused[0]
 
     def _judges(self) -> Examples:
         """The examples that are held out, with their concepts, which no training gets to see."""

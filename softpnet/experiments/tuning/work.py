@@ -5,28 +5,32 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from softpnet.errors import InputError, TrainingError
+from softpnet.errors import SoftPNetError, StorageError, TrainingError, describe
 from softpnet.experiments import engines
 from softpnet.experiments.engines.base import PAUSE_S
-from softpnet.experiments.tuning.record import Record
+from softpnet.experiments.tuning.outcome import Outcome
 from softpnet.experiments.tuning.study import Study
 from softpnet.experiments.tuning.trial import Subject
 from softpnet.training.lock import InUseError
 
 
-def work(study: Study, count: int) -> Generator[Record, None, None]:
+def work(study: Study, count: int) -> Generator[Outcome, None, None]:
     """Make trials, until there are `count` in all or others work on the rest; yields each as it is done."""
-    subject = Subject(study.plan)
+    # Before a trial is begun, so that what would fail them all is raised, and nothing is written.
+    subject = Subject(study.plan) if study.unfinished(count) else None
     while True:
         with study.next_trial(count) as trial:
             if trial is None:
                 return
+            subject = subject or Subject(study.plan)
             try:
                 value = subject.run(trial, study.run_folder(trial.number))
-            except InUseError:
+            except (InUseError, StorageError):  # the folder's fault: the trial may be made later
                 raise
-            except (TrainingError, InputError) as error:  # these settings cannot be trained with
+            except SoftPNetError as error:  # these settings cannot be trained with
                 study.tell_failed(trial, str(error))
+            except Exception as error:  # out of a user's code: left under way, it would be met again at every start
+                study.tell_failed(trial, describe(error))
             else:
                 study.tell(trial.number, value)
         yield study.trials()[trial.number]
@@ -34,7 +38,7 @@ def work(study: Study, count: int) -> Generator[Record, None, None]:
 
 def work_side_by_side(
     study: Study, count: int, command: Sequence[str], jobs: int, on: str
-) -> Generator[Record, None, None]:
+) -> Generator[Outcome, None, None]:
     """Start `jobs` processes of the command, here or on hosts that see the folder, each of which works on the study by
     itself; yields what is done by them."""
     told = {trial.number for trial in study.finished()}

@@ -12,7 +12,7 @@ STATES = {"COMPLETE": COMPLETE, "PRUNED": PRUNED, "FAIL": FAILED, "RUNNING": UND
 
 
 @dataclass(frozen=True)
-class Record:
+class Outcome:
     """A trial as the journal has it."""
 
     number: int
@@ -27,13 +27,15 @@ class Record:
     """Epochs, where it was pruned."""
     error: str
     """Why it failed; empty where it did not."""
+    hardware: Mapping[str, Any] | None = None
+    """Where it was made, as options say it; None of studies that did not note it."""
 
     @property
     def is_finished(self) -> bool:
         return self.state != UNDER_WAY
 
 
-def best_of(records: Sequence[Record]) -> Record | None:
+def best_of(outcomes: Sequence[Outcome]) -> Outcome | None:
     """The complete one with the highest value; of equals the first, so that the default is beaten only by more."""
-    complete = [record for record in records if record.state == COMPLETE]
-    return max(complete, key=lambda record: (record.value or 0.0, -record.number), default=None)
+    complete = [outcome for outcome in outcomes if outcome.state == COMPLETE]
+    return max(complete, key=lambda outcome: (outcome.value or 0.0, -outcome.number), default=None)
