@@ -19,6 +19,7 @@ from typing import Any
 
 from softpnet.experiments.sealed import read_lines, unseal
 from torture import nodes
+from torture.namespaces import inside, link
 from torture.nodes import ADDRESS, HEAD, HOME, NODE, PORT, Nodes
 from torture.subject import Result
 
@@ -43,7 +44,7 @@ DIFFERS = ("seconds", "seconds_per_epoch", "machine")
 def start(folder: Path, records: str, seeds: int, *more: str) -> subprocess.Popen[str]:
     """`compare` at home, which is the host of the head."""
     return subprocess.Popen(
-        nodes.inside(
+        inside(
             HEAD, sys.executable, "-m", "softpnet", *COMMAND, "--seeds", str(seeds), "--records", records, *more
         ),
         cwd=folder,
@@ -261,9 +262,9 @@ def cut_link(count: int = 2) -> Result:
                 _once_begun(folder, records, process)
                 time.sleep(4 * share)
                 in_time = process.poll() is None
-                nodes.link(up=False)
+                link(NODE, up=False)
                 time.sleep(CUT_S)
-                nodes.link(up=True)
+                link(NODE, up=True)
                 return in_time
 
             return _tried(folder, records, expected, hurt)

@@ -12,17 +12,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from softpnet.training.folder import CONFIG, MODEL
+from torture.namespaces import LINE, inside, link, two_hosts
 from torture.subject import PATIENCE_S, SUBJECTS, Result, Subject, outcome, strays, training, wait_for
 from torture.together import STEPS, WARM_UP
 
-SPACES, LINES = ("nsa1", "nsa2"), ("vetha1", "vetha2")
+SPACES = ("nsa1", "nsa2")
 ADDRESSES, PORT = ("10.81.0.1", "10.81.0.2"), 29500
 ENDS_WITHIN_S = 30.0
 """A process whose partner has ended must end by then."""
@@ -30,32 +31,8 @@ CUT_S = 60.0
 """For so long the line between the hosts is down."""
 
 
-@contextlib.contextmanager
-def hosts() -> Iterator[None]:
-    """Two namespaces with a line between them, while inside."""
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        raise SystemExit("two hosts are network namespaces, which need root and the command ip; nothing was tried")
-    _remove()
-    try:
-        _ip("link", "add", LINES[0], "type", "veth", "peer", "name", LINES[1])
-        for space, line, address in zip(SPACES, LINES, ADDRESSES, strict=True):
-            _ip("netns", "add", space)
-            _ip("link", "set", line, "netns", space)
-            _ip("-n", space, "address", "add", f"{address}/24", "dev", line)
-            _ip("-n", space, "link", "set", "lo", "up")
-            _ip("-n", space, "link", "set", line, "up")
-        yield
-    finally:
-        _remove()
-
-
-def _remove() -> None:
-    for space in SPACES:
-        subprocess.run(["ip", "netns", "delete", space], capture_output=True)
-
-
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True)
+def hosts() -> contextlib.AbstractContextManager[None]:
+    return two_hosts(dict(zip(SPACES, ADDRESSES, strict=True)))
 
 
 @dataclass
@@ -98,11 +75,11 @@ def _torchrun(host: int, words: Sequence[str], restarts: int) -> subprocess.Pope
     launch = ["--nnodes", "2", "--node-rank", str(host), "--nproc-per-node", "1", "--max-restarts", str(restarts)]
     launch += ["--master-addr", ADDRESSES[0], "--master-port", str(PORT)]
     return subprocess.Popen(
-        ["ip", "netns", "exec", SPACES[host], sys.executable, "-m", "torch.distributed.run", *launch, "-m", *words],
+        inside(SPACES[host], sys.executable, "-m", "torch.distributed.run", *launch, "-m", *words),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": LINES[host]},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": LINE},
     )
 
 
@@ -209,12 +186,12 @@ def cut_line(subject: Subject = SUBJECTS[0]) -> Result:
             folder = Path(scratch, name)
             agents = Agents.start(_words(subject, folder, "--wait-seconds", str(wait)))
             wait_for(partial(_has_checkpoint, folder), agents.started[0])
-            _ip("-n", SPACES[1], "link", "set", LINES[1], "down")
+            link(SPACES[1], up=False)
             began = time.monotonic()
             while time.monotonic() - began < CUT_S and any(each.poll() is None for each in agents.started):
                 time.sleep(0.1)
             time.sleep(max(0.0, CUT_S - (time.monotonic() - began)))
-            _ip("-n", SPACES[1], "link", "set", LINES[1], "up")
+            link(SPACES[1], up=True)
             codes, said = agents.ended()
             took = time.monotonic() - began
             result.notes[f"ended, told to wait {wait} s"] = f"{took:.0f} s after the cut"

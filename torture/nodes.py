@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +12,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from torture.namespaces import inside, two_hosts
 
 HEAD, NODE = "nsb1", "nsb2"
 ADDRESS = {HEAD: "10.82.0.1", NODE: "10.82.0.2"}
@@ -75,10 +76,6 @@ def environment(**more: str) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))} | open_to_all | more
 
 
-def inside(name: str, *command: str) -> list[str]:
-    return ["ip", "netns", "exec", name, *command]
-
-
 def rays(name: str) -> list[int]:
     """Processes of a host, but for those of the command that is tried and of the runs' own."""
     listed = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=True).stdout
@@ -102,31 +99,13 @@ def _read(pid: str, what: str) -> str:
         return ""
 
 
-def link(up: bool) -> None:
-    _ip("-n", NODE, "link", "set", "host", "up" if up else "down")
-
-
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True)
-
-
 @contextlib.contextmanager
 def two() -> Iterator[Nodes]:
     """The hosts, without Ray yet; nothing of them is left at the end."""
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        raise SystemExit("hosts are network namespaces: this part needs root and the command ip")
-    scratch = Path(tempfile.mkdtemp(prefix="ray-"))
-    for name in (HEAD, NODE):
-        _ip("netns", "add", name)
-    try:
-        _ip("link", "add", "host", "netns", HEAD, "type", "veth", "peer", "name", "host", "netns", NODE)
-        for name in (HEAD, NODE):
-            _ip("-n", name, "address", "add", f"{ADDRESS[name]}/24", "dev", "host")
-            for line in ("lo", "host"):
-                _ip("-n", name, "link", "set", line, "up")
-        yield Nodes(scratch)
-    finally:
-        for name in (NODE, HEAD):
-            Nodes(scratch).kill(name)
-            _ip("netns", "delete", name)
-        shutil.rmtree(scratch, ignore_errors=True)
+    with two_hosts(ADDRESS), tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as scratch:
+        nodes = Nodes(Path(scratch))
+        try:
+            yield nodes
+        finally:
+            for name in (NODE, HEAD):
+                nodes.kill(name)
