@@ -15,15 +15,11 @@ from typing import Any
 from softpnet.experiments import engines
 from softpnet.experiments.engines.base import Engine
 from softpnet.experiments.engines.ray import Engine as RayEngine
+from torture import tiny
 
-RUNS, TURNS, EPOCHS = 20, 4, 1200
+RUNS, TURNS, EPOCHS = 20, 4, 2700
 """As many epochs of the tiny task take about a minute of one core."""
 BAR = 1.05
-TASK = """
-import dataclasses
-from torture.tiny import TASK, data
-task = dataclasses.replace(TASK, data=lambda streams: data())
-"""
 
 
 def measure(runs: int = RUNS, turns: int = TURNS, epochs: int = EPOCHS) -> list[dict[str, Any]]:
@@ -72,7 +68,7 @@ def _task() -> Iterator[Path]:
     """A folder with the task, which runs are started in."""
     before, paths = Path.cwd(), os.environ.get("PYTHONPATH", "")
     with tempfile.TemporaryDirectory() as scratch:
-        Path(scratch, "tiny.py").write_text(TASK)
+        Path(scratch, "tiny.py").write_text(tiny.FILE)
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), paths]))
         os.chdir(scratch)
         try:

@@ -18,16 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from softpnet.experiments.sealed import read_lines, unseal
-from torture import nodes
+from torture import nodes, tiny
 from torture.namespaces import inside, link
 from torture.nodes import ADDRESS, HEAD, HOME, NODE, PORT, Nodes
 from torture.subject import Result
 
-TASK = """
-import dataclasses
-from torture.tiny import TASK, data
-task = dataclasses.replace(TASK, data=lambda streams: data())
-"""
 TINY = ("--epochs", "3", "--warmup-steps", "2", "--batch-size", "8", "--episodes", "2")
 COMMAND = ("compare", "tiny.py", "--methods", "softpnet", "pnet_sl", *TINY)
 SEEDS, FEW = 4, 2
@@ -82,7 +77,7 @@ def site(seeds: int = FEW) -> Iterator[tuple[Nodes, Path, dict[tuple[str, int], 
     """Two hosts, a folder with the task and what `--on local` finds."""
     with tempfile.TemporaryDirectory() as scratch, nodes.two() as both:
         folder = Path(scratch)
-        (folder / "tiny.py").write_text(TASK)
+        (folder / "tiny.py").write_text(tiny.FILE)
         chosen = sorted({seed for _, seed in _expected()})[:seeds]
         yield both, folder, {name: record for name, record in _expected().items() if name[1] in chosen}
 
@@ -91,7 +86,7 @@ def site(seeds: int = FEW) -> Iterator[tuple[Nodes, Path, dict[tuple[str, int], 
 def _expected() -> dict[tuple[str, int], Any]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        (folder / "tiny.py").write_text(TASK)
+        (folder / "tiny.py").write_text(tiny.FILE)
         command = [
             sys.executable,
             "-m",

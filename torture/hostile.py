@@ -197,8 +197,7 @@ def files(names: list[str] | None = None) -> Result:
     with tempfile.TemporaryDirectory() as scratch:
         sound = Path(scratch, "sound")
         tiny.interrupted(sound / "run", pictures=False)
-        (sound / "tiny.py").write_text("import dataclasses\nfrom torture.tiny import TASK, data\n"
-                                       "task = dataclasses.replace(TASK, data=lambda streams: data())\n")  # fmt: skip
+        (sound / "tiny.py").write_text(tiny.FILE)
         for name in names or ATTACKS:
             home = Path(scratch, "home")
             shutil.copytree(sound, home)

@@ -25,6 +25,14 @@ def _sum(c: Tensor) -> Tensor:
 TASK = Task(ConceptSpace(slots=2, values=3), _sum, name="tiny", encoder=encoder, settings={"targets": "cache"})
 
 
+FILE = """
+import dataclasses
+from torture.tiny import TASK, data
+task = dataclasses.replace(TASK, data=lambda streams: data())
+"""
+"""The task as a user's file, which a process that finds this package can train."""
+
+
 def data() -> Data:
     generator = torch.Generator().manual_seed(0)
     concepts = torch.randint(3, (24, 2), generator=generator)

@@ -9,15 +9,10 @@ import pytest
 
 from softpnet.report.pages import marks
 from torture import __main__ as torture
-from torture import damage, hostile, random_tasks, stops, writers
+from torture import damage, hostile, random_tasks, stops, tiny, writers
 from torture.subject import Result, Subject
 
 pytestmark = pytest.mark.processes
-RULE = """
-import dataclasses
-from torture.tiny import TASK, data
-task = dataclasses.replace(TASK, data=lambda streams: data())
-"""
 
 
 @dataclass(frozen=True)
@@ -34,7 +29,7 @@ class Here(Subject):
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     written = tmp_path_factory.mktemp("subject") / "tiny.py"
-    written.write_text(RULE)
+    written.write_text(tiny.FILE)
     return written
 
 
