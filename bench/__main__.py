@@ -1,4 +1,4 @@
-"""`python -m bench [PART...] [--into PAGE]`: measure, print tables, write bench.json."""
+"""`python -m bench [PART...] [--into PAGE]`: measure, keep each part's last outcome, and print tables of them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import tyro
 from rich.console import Console
@@ -31,6 +32,7 @@ from bench import (
     versus_plain,
 )
 from softpnet.report.pages import write_into
+from softpnet.storage import to_json, write_whole
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.environment import versions
 
@@ -45,12 +47,31 @@ class Bench:
 
     parts: tyro.conf.Positional[tuple[Part, ...]] = ()
     """What to measure; all unless given."""
-    out: Path = Path("bench.json")
-    """Where the numbers go."""
+    record: Path = Path("results/bench.json")
+    """Where the outcomes are kept, and those of other parts stay."""
+    measure: bool = True
+    """Whether to measure, or only to show what was measured before."""
     into: Path | None = None
     """A Markdown page to put the tables into, between its two marks."""
 
     def run(self) -> None:
+        chosen = self.parts or get_args(Part)
+        if self.measure:
+            self._measure(chosen)
+        kept = read(self.record)
+        found = {part: kept[part] for part in chosen if part in kept}
+        console = Console(width=None if sys.stdout.isatty() else 150)
+        for table in tables.tables(found):
+            shown = Table(*table.head, title=table.title)
+            for row in table.rows:
+                shown.add_row(*row)
+            console.print(shown)
+        if self.into is not None:
+            write_into(self.into, tables.markdown(found))
+            if "learning" in found:
+                curves.draw(self.into.parent / "figures" / "learning.png", found["learning"]["rows"])
+
+    def _measure(self, chosen: Sequence[str]) -> None:
         cores = len(os.sched_getaffinity(0))
         if cores < 2:
             print("one core: the figures with two threads are left out")
@@ -68,24 +89,17 @@ class Bench:
             "learning": learning.measure,
             "cluster": cluster.measure,
         }
-        result: dict = {"versions": versions(), "cores": cores, "load": {}, "parts": {}}
-        for part in self.parts or get_args(Part):
+        now = {name: versions()[name] for name in ("commit", "torch")}
+        for part in chosen:
             began, before = time.perf_counter(), timing.load()
-            result["parts"][part] = makers[part]()
-            result["load"][part] = [before, timing.load()]
-            self.out.write_text(json.dumps(result, indent=2) + "\n")
+            outcome = now | {"cores": cores, "load": round(before, 1), "rows": makers[part]()}
+            write_whole(self.record, to_json(read(self.record) | {part: outcome}))
             print(f"{part}: {time.perf_counter() - began:.0f} s, load {before:.1f} before, {timing.load():.1f} after")
-        console = Console(width=None if sys.stdout.isatty() else 150)
-        for table in tables.tables(result):
-            shown = Table(*table.head, title=table.title)
-            for row in table.rows:
-                shown.add_row(*row)
-            console.print(shown)
-        print(f"written to {self.out}")
-        if self.into is not None:
-            write_into(self.into, tables.markdown(result))
-            if "learning" in result["parts"]:
-                curves.draw(self.into.parent / "figures" / "learning.png", result["parts"]["learning"])
+
+
+def read(record: Path) -> dict[str, dict[str, Any]]:
+    """Each part's last outcome."""
+    return json.loads(record.read_text()) if record.exists() else {}
 
 
 if __name__ == "__main__":

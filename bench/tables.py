@@ -11,26 +11,27 @@ class Text(NamedTuple):
     rows: list[list[str]]
 
 
-def tables(result: dict) -> list[Text]:
-    parts = result["parts"]
+def tables(found: dict[str, dict]) -> list[Text]:
+    """Of the outcomes by part."""
+    parts = {part: outcome["rows"] for part, outcome in found.items()}
     makers = {"growth": _growth, "options": _options, "learning": _learning}
     ratios = [
         row
         for part in ("encoder", "step", "plain", "memory", "reading", "state", "rules", "cluster")
         for row in parts.get(part, [])
     ]
-    found = [_ratios(ratios)] if ratios else []
-    return found + [make(parts[part]) for part, make in makers.items() if part in parts]
+    first = [_ratios(ratios)] if ratios else []
+    return first + [make(parts[part]) for part, make in makers.items() if part in parts]
 
 
-def markdown(result: dict) -> str:
-    versions, load = result["versions"], ", ".join(f"{k} {v[0]:.1f}" for k, v in result["load"].items())
-    lines = [
-        f"Measured on commit {versions['commit'][:10]}, torch {versions['torch']}, {result['cores']} cores; "
-        f"load of the machine when each part began: {load}.",
-        "",
+def markdown(found: dict[str, dict]) -> str:
+    made = [
+        [part, each["commit"][:10], each["torch"], str(each["cores"]), f"{each['load']:.1f}"]
+        for part, each in found.items()
     ]
-    for table in tables(result):
+    when = Text("When", ["part", "commit", "torch", "cores", "load of the machine when it began"], made)
+    lines = []
+    for table in [*tables(found), when]:
         lines += [f"**{table.title}**", "", f"| {' | '.join(table.head)} |", "|---" * len(table.head) + "|"]
         lines += [f"| {' | '.join(row)} |" for row in table.rows] + [""]
     return "\n".join(lines)

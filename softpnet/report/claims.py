@@ -26,6 +26,10 @@ class Claim(msgspec.Struct, forbid_unknown_fields=True):
     is_: Verdict | Literal["not below"] | None = msgspec.field(name="is", default=None)
 
 
+FEWEST = 3
+"""Seeds that both rows of a claim must have: an interval of two says nothing."""
+
+
 def claims() -> list[Claim]:
     read = tomllib.loads(files("softpnet.report").joinpath("claims.toml").read_text(encoding="utf-8"))
     return msgspec.convert(read["claim"], list[Claim])
@@ -43,7 +47,7 @@ def told(claim: Claim, summaries: Sequence[Summary]) -> tuple[Summary, Compariso
     if not claim.over:
         return ours, None
     found = compare(ours, there[claim.over], claim.metric) if claim.over in there else None
-    if found is None:
+    if found is None or found.seeds < FEWEST:
         return None
     borne_out = {"not below": ("level", "above"), None: get_args(Verdict)}.get(claim.is_, (claim.is_,))
     if verdict(found) not in borne_out:

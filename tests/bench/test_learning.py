@@ -127,9 +127,7 @@ def test_neither_failing_nor_hanging_stops_the_others(monkeypatch, tmp_path):
     assert fails["error"] == "exit code 1: no file peer.so" and fails["seconds_to"]["95%"] is None
     assert hangs["error"].startswith("cut off at 150 s") and hangs["curves"] == [[[1.0, 0.25, 0.1]]]
     assert last["error"] == "given: last --contest=evenodd --seed=7 --enough=0.891"  # 99 % of the ceiling
-    text = tables.markdown(
-        {"versions": {"commit": "", "torch": ""}, "load": {}, "cores": 2, "parts": {"learning": rows}}
-    )
+    text = tables.markdown({"learning": {"commit": "", "torch": "", "cores": 2, "load": 0.0, "rows": rows}})
     assert "| EvenOdd, 1,600 pairs | 90.00 | last | 2.0 | 2.0 | 2.0 | given: last" in text
     curves.draw(tmp_path / "learning.png", json.loads(json.dumps(rows)))
     assert (tmp_path / "learning.png").stat().st_size > 10_000

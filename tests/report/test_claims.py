@@ -3,6 +3,7 @@
 import pytest
 
 from softpnet.errors import InputError
+from softpnet.experiments.anchors import ANCHORS, SUGGEST
 from softpnet.experiments.rows import EXAMPLES, LEAGUE, NOISE, ROWS, Row
 from softpnet.report.claims import Claim, claims, told
 from softpnet.report.summary import Summary
@@ -31,9 +32,9 @@ def test_a_claim_waits_for_the_records_of_both_rows():
     claim = Claim("", "ours", "theirs", is_="below")
     assert told(claim, [summary("ours", [95.0, 96.0])]) is None
     assert told(claim, [summary("theirs", [95.0, 96.0])]) is None
-    assert told(claim, [summary("ours", [95.0]), summary("theirs", [99.0])]) is None
+    assert told(claim, [summary("ours", [95.0, 95.1]), summary("theirs", [99.0, 99.1])]) is None  # too few seeds
 
 
 def test_every_claim_names_rows_that_can_be_run():
-    known = {row.name for row in (*ROWS, *LEAGUE, *NOISE, *EXAMPLES)}
+    known = {row.name for row in (*ROWS, *LEAGUE, *NOISE, *EXAMPLES, *ANCHORS, *SUGGEST)}
     assert {name for claim in claims() for name in (claim.row, claim.over) if name} <= known
