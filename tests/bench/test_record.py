@@ -29,7 +29,7 @@ def test_a_part_is_measured_by_itself_and_the_others_keep_their_outcome(tmp_path
     assert shown.count(json.loads(record.read_text())["step"]["commit"][:10]) == 2
 
 
-@pytest.mark.parametrize("page, parts", [("performance", ())])
+@pytest.mark.parametrize("page, parts", [("performance", ()), ("rules", ("rules", "growth"))])
 def test_the_page_has_the_tables_of_the_record(page, parts):
     kept = bench.read(ROOT / "results/bench.json")
     chosen = [part for part in parts or bench.get_args(bench.Part) if part in kept]
