@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ from softpnet.experiments.tuning.plan import make_plan
 from softpnet.experiments.tuning.study import Study
 from softpnet.training.folder import RunFolder
 from softpnet.training.history import read_epochs
+
+ROOT = Path(__file__).parents[2]
 
 PAGE = Path(__file__).parents[2] / "docs/tuning.md"
 
@@ -209,3 +212,16 @@ def test_where_no_trial_can_be_trained_the_table_says_why(signals, softpnet_here
     code, out, error = softpnet_here("search", signals, "--trials", 2)
     assert code == 2 and "none of the 2 trials could be trained to its end; the table says why" in error
     assert [row[-1] for row in rows(out)] == ["failed the loss is nan"] * 2
+
+
+def test_the_study_in_the_repository_says_what_the_page_says(softpnet_here, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    study = shutil.copytree(ROOT / "results/studies/parity_xor", tmp_path / "study")
+    given = ["--metric", "concept_accuracy", "--trials", 20, "--confirm", 5, "--study", study]
+    code, out, error = softpnet_here("search", "examples/parity_xor.py", *given)
+    assert code == 0, error
+    page = (ROOT / "docs/tuning.md").read_text()
+    told = [line for line in out.splitlines() if "on test data" in line]
+    assert len(told) == 2 and all(f"    {line}\n" in page for line in told)
+    (best,) = [row for row in rows(out) if row[-1] == "best"]
+    assert f"{best[-2].removeprefix('+')} points above the default" in page

@@ -23,6 +23,7 @@ from softpnet.errors import SoftPNetError
 from softpnet.experiments.cluster import node
 from softpnet.experiments.cluster.connect import Cluster, alive, connect, count
 from softpnet.experiments.cluster.parcel import pack, unpack
+from softpnet.terminal import complain
 from softpnet.training.lock import holder
 
 TICK_S = 0.1
@@ -285,7 +286,7 @@ def main() -> None:
         tell(lost=" ".join(str(error).split())[:300])
     except Exception as error:
         tell(lost=f"softpnet's part of it failed: {type(error).__name__}: {error}; please report it")
-        traceback.print_exc()
+        complain("".join(traceback.format_exception(error)))
     finally:
         Path(cluster.token[0]).unlink(missing_ok=True)
         out.flush()
