@@ -16,6 +16,7 @@ TASKS: dict[str, tuple[str, str, dict[str, str]]] = {
 }
 """Where methods differ: two rules that let values run together, and few examples."""
 
+TRIED = "softpnet/experiments/tried"
 CHANGES: dict[str, dict[str, Any]] = {
     "recipe": {},
     "scores not balanced": {"balance": 0.0},
@@ -29,23 +30,43 @@ CHANGES: dict[str, dict[str, Any]] = {
     "learning rate stays": {"decay_to_zero": False},
     "temperature falls by 5 % an epoch": {"gamma_decay": 0.95},
     "best assignment as target": {"target": "best"},
-    "each concept's own attention": {"targets": "softpnet/experiments/concept_attention.py"},
+    "each concept's own attention": {"targets": f"{TRIED}/concept_attention.py"},
     "rule's weight rises over 3 epochs": {"rule_ramp": 3},
     "weight decay 1e-4": {"weight_decay": 1e-4},
+    "all labels equally frequent": {"balanced_labels": True},
 }
+"""Of settings."""
+METHODS: dict[str, str] = {
+    "anchors weigh five times as much": f"{TRIED}/heavy_anchors.py",
+    "anchors weigh what the targets leave open": f"{TRIED}/fading_anchors.py",
+    "learned scale of the distances": f"{TRIED}/learned_scale.py",
+}
+"""Changes that are methods of their own."""
 
 
-def _row(task: str, number: int, change: str) -> Row:
+def _row(task: str, change: str, **parts: Any) -> Row:
     title, name, options = TASKS[task]
+    number = [*CHANGES, *METHODS].index(change)
     return Row(
         f"search-{task}-{number}",
         f"{title}: {change}",
         name,
         options=options | {"split": "validation"},
-        settings=CHANGES[change],
         folder="search",
         league=f"search {task}",
+        **parts,
     )
 
 
-SEARCH = tuple(_row(task, number, change) for task in TASKS for number, change in enumerate(CHANGES))
+def _signs(name: str, title: str, task: str) -> Row:
+    """Photographs, where brightness and sharpness vary: they have one question of their own."""
+    options = {"split": "validation"}
+    return Row(f"search-signs-{name}", f"Traffic signs: {title}", task, options=options, folder="search")
+
+
+SEARCH = (
+    *(_row(task, change, settings=settings) for task in TASKS for change, settings in CHANGES.items()),
+    *(_row(task, change, method=method) for task in TASKS for change, method in METHODS.items()),
+    _signs("recipe", "recipe", "examples/traffic_signs.py"),
+    _signs("affine", "affine augmentation alone", f"{TRIED}/affine_signs.py"),
+)

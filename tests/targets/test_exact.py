@@ -8,7 +8,7 @@ import torch
 import softpnet as sp
 from softpnet import targets
 from softpnet.errors import InputError, TaskError
-from softpnet.experiments import concept_attention
+from softpnet.experiments.tried import concept_attention
 from softpnet.rules import make_cache as caches
 from softpnet.rules.compile import Compilation
 from softpnet.rules.make_cache import make_cache

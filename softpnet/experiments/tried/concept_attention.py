@@ -1,7 +1,7 @@
 """Targets that the search tries: each concept has its own attention over the feasible assignments.
 
 A concept's own evidence counts in full, that of the other concepts at temperature 2. Run it by
-`--targets softpnet/experiments/concept_attention.py`.
+`--targets softpnet/experiments/tried/concept_attention.py`.
 """
 
 from __future__ import annotations
