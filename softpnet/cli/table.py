@@ -18,7 +18,18 @@ if TYPE_CHECKING:
 
 Form = Literal["terminal", "markdown", "latex"]
 Part = Literal[
-    "claims", "overview", "results", "paper", "primitives", "groups", "sets", "pairs", "commands", "seeds", "left"
+    "claims",
+    "paper-claims",
+    "overview",
+    "results",
+    "paper",
+    "primitives",
+    "groups",
+    "sets",
+    "pairs",
+    "commands",
+    "seeds",
+    "left",
 ]
 
 
@@ -101,7 +112,7 @@ def show(
     summaries = summarise(rows, seeds, records)
     if not summaries:
         raise InputError(f"{records} has no record of these rows; `softpnet reproduce` makes them")
-    wanted = only or tuple(part for part in get_args(Part) if part != "claims")
+    wanted = only or tuple(part for part in get_args(Part) if "claims" not in part)
     made = {name: make(summaries) for name, make in table.TABLES.items() if name in wanted}
     if "left" in wanted:
         made["left"] = table.left_table(summaries, rows, len(seeds))

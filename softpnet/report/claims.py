@@ -1,4 +1,4 @@
-"""What the results page claims, from claims.toml: each claim is held against the records that it names."""
+"""What the pages of results claim, from claims.toml: each claim is held against the records that it names."""
 
 from __future__ import annotations
 
@@ -30,9 +30,13 @@ FEWEST = 3
 """Seeds that both rows of a claim must have: an interval of two says nothing."""
 
 
-def claims() -> list[Claim]:
+About = Literal["recipe", "paper"]
+"""Whether claims are about the default recipe, or about the paper's settings."""
+
+
+def claims(about: About) -> list[Claim]:
     read = tomllib.loads(files("softpnet.report").joinpath("claims.toml").read_text(encoding="utf-8"))
-    return msgspec.convert(read["claim"], list[Claim])
+    return msgspec.convert(read[about], list[Claim])
 
 
 def told(claim: Claim, summaries: Sequence[Summary]) -> tuple[Summary, Comparison | None] | None:

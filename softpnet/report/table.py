@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import statistics
 from collections.abc import Iterable, Sequence
@@ -10,7 +11,7 @@ from typing import NamedTuple
 from softpnet import tasks
 from softpnet.experiments.paper import stated
 from softpnet.experiments.rows import CEILING, OURS, Row, comparable
-from softpnet.report.claims import claims, told
+from softpnet.report.claims import About, claims, told
 from softpnet.report.summary import Comparison, Summary, compare, differences, other_test_sets
 
 CONCEPT, LABEL = "concept_accuracy", "label_accuracy"
@@ -166,20 +167,21 @@ def comparison_table(summaries: Sequence[Summary]) -> Text:
     return Text("Difference on the same seeds, in points (95 % interval)", head, lines)
 
 
-def claim_table(summaries: Sequence[Summary]) -> Text:
+def claim_table(summaries: Sequence[Summary], about: About) -> Text:
     """A line per claim that the records are there for."""
     lines = []
-    for claim in claims():
+    for claim in claims(about):
         if (found := told(claim, summaries)) is not None:
             summary, difference = found
             rows = f"`{claim.row}`" + (f", `{claim.over}`" if claim.over else "")
             lines.append([claim.says, WORDS[claim.metric], _cell(summary, claim.metric), _difference(difference), rows])
-    head = ["claim", "of", "percent: mean ± deviation (lowest seed)", "difference, points (95 % interval)", "rows"]
+    head = ["claim", "of", "percent (lowest seed)", "difference (95 % interval)", "rows"]
     return Text("Claims", head, lines)
 
 
 TABLES = {
-    "claims": claim_table,
+    "claims": functools.partial(claim_table, about="recipe"),
+    "paper-claims": functools.partial(claim_table, about="paper"),
     "overview": overview_table,
     "results": result_table,
     "paper": paper_table,
