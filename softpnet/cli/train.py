@@ -7,8 +7,9 @@ from pathlib import Path
 
 import tyro
 
-from softpnet.cli.options import GivenHardware, GivenSettings, Options, parse_options
+from softpnet.cli.options import GivenHardware, GivenSettings, Options
 from softpnet.errors import InputError
+from softpnet.task.options import parse_options
 from softpnet.task.settings import Preset
 from softpnet.terminal import say
 

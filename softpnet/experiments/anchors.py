@@ -1,8 +1,8 @@
 """How many anchors it takes, and which: rows of two experiments.
 
 `softpnet reproduce anchors` trains with 0, 1, 2, 5 and 10 anchors a value, and `softpnet table anchors
---anchors-picture FILE` draws them. `softpnet reproduce suggest` adds suggested or random training slots to one anchor a
-value, and its table of differences has the interval.
+--anchors-picture FILE` draws them. `softpnet reproduce suggest` adds suggested or random training slots to the anchors,
+and its table of differences has the interval.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ TASKS: dict[str, Row] = {
     if (name := row.name) in ("evenodd-1600-best", "sudoku-100-best", "window-best")
 }
 """The rows that have one anchor a value: EvenOdd and Sudoku with few examples, where anchors matter, and crops."""
-COUNTS = (5, 10, 20)
-"""Slots that are labelled beside one anchor a value."""
+FEW = {"base": "mnist_evenodd", "base_options": "train=1600 anchors=0"}
+"""One 0 and one 1 are labelled: the rule could tell all digits apart, but training goes astray."""
 
 
 def number(row: Row) -> int:
@@ -44,16 +44,23 @@ def _numbered(name: str, count: int) -> Row:
     )
 
 
-def _chosen(count: int, choice: str) -> Row:
+def _chosen(name: str, title: str, count: int, choice: str, **options: str) -> Row:
     return Row(
-        f"suggest-{count}-{choice}",
-        f"XOR of parities: {count} more, {choice}",
+        f"suggest-{name}-{choice}",
+        f"{title}: {count} more, {choice}",
         "softpnet/experiments/label_next.py",
-        options={"choice": choice, "count": str(count)},
+        options={**options, "choice": choice, "count": str(count)},
         folder="suggest",
-        league=f"suggest {count}",
+        league=f"suggest {name}",
     )
 
 
 ANCHORS = tuple(_numbered(name, count) for name in TASKS for count in NUMBERS if count or name in FEWEST)
-SUGGEST = tuple(_chosen(count, choice) for count in COUNTS for choice in ("suggested", "random"))
+SUGGEST = tuple(
+    row
+    for choice in ("suggested", "random")
+    for row in (
+        _chosen("evenodd-3", "EvenOdd, two labels", 3, choice, **FEW),
+        _chosen("10", "XOR of parities", 10, choice),
+    )
+)

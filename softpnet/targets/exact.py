@@ -12,7 +12,7 @@ from torch.nn import functional
 from softpnet.errors import TaskError
 from softpnet.rules.compile import check_known, compilation
 from softpnet.rules.diagram import CompiledRule
-from softpnet.rules.labels import check_entries_known
+from softpnet.rules.labels import check_entries_known, unique_labels
 from softpnet.rules.noise import label_count, noisy_marginals
 from softpnet.targets.source import Info, Query, State, TargetSource
 from softpnet.task.concepts import ConceptSpace
@@ -76,11 +76,19 @@ class Source(TargetSource):
             check_entries_known(self.task, labels, "label_noise")
         if not self.settings.balance:
             return State()
-        asked = labels[:: max(1, len(labels) // ASKED)].cpu()
+        asked = self._typical(labels.cpu())
         possible = torch.arange(self.task.space.h) < self.sizes  # [k, h]
         even = torch.where(possible, -self.sizes.log(), -torch.inf).expand(len(asked), -1, -1)
         self.expected = self._pooled(self.rule.marginals(even, asked, 1.0))
         return Usage(self.expected.clone())
+
+    def _typical(self, labels: Tensor) -> Tensor:
+        """About `ASKED` labels, each as often as batches have it, in whatever order the examples stand."""
+        distinct, own = unique_labels(labels)
+        if self.settings.balanced_labels:
+            return distinct[:: max(1, len(distinct) // ASKED)]
+        by_label = own.argsort(stable=True)
+        return labels[by_label[:: max(1, len(labels) // ASKED)].sort().values]
 
     def target(self, state: State, query: Query, generator: Generator) -> tuple[Tensor, Info]:
         if isinstance(state, Usage):

@@ -73,6 +73,16 @@ def test_random_slots_are_the_seeds_own_and_suggested_ones_are_the_models(base):
     assert torch.equal(found.inputs[3:], train.inputs[slots[:, 0], slots[:, 1]])
 
 
+def test_a_base_may_have_options(tmp_path):
+    path = tmp_path / "sums.py"
+    path.write_text(
+        BASE.replace('split="test"', 'split="test", shift=0').replace("c.sum(-1), name", "c.sum(-1) + shift, name")
+    )
+    assert tasks.load(FILE, {"base": str(path), "base_options": "shift=4"}).rule(torch.tensor([1, 2])) == 7
+    with pytest.raises(sp.InputError, match="has no option 'shifted'"):
+        tasks.load(FILE, {"base": str(path), "base_options": "shifted=4"})
+
+
 def test_a_base_of_several_groups_is_refused(tmp_path):
     path = tmp_path / "two.py"
     groups = 'sp.Group([0], 2, name="a"), sp.Group([1], 2, name="b")'
@@ -93,8 +103,12 @@ def test_each_row_names_its_number_and_a_pair_of_choices_is_compared():
     assert {name: [number(row) for row in ANCHORS if comparable(row, TASKS[name])] for name in TASKS} == {
         "window": [1, 2, 5, 10], "evenodd": [0, 1, 2, 5, 10], "sudoku": [1, 2, 5, 10]
     }  # fmt: skip
-    assert [row.options["choice"] for row in SUGGEST] == ["suggested", "random"] * 3
-    assert {row.league for row in SUGGEST[:2]} == {"suggest 5"}
+    pairs = {row.league: [other for other in SUGGEST if comparable(row, other)] for row in SUGGEST}
+    assert list(pairs) == ["suggest evenodd-3", "suggest 10"]
+    for pair in pairs.values():
+        assert [row.options["choice"] for row in pair] == ["suggested", "random"]
+        one, other = ({**row.options, "choice": ""} for row in pair)
+        assert one == other
     assert {row.name for row in chosen_rows(["anchors", "suggest"])} == {row.name for row in (*ANCHORS, *SUGGEST)}
 
 

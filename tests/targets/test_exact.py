@@ -118,6 +118,15 @@ def test_balance_counts_the_slots_and_attributes_of_a_kind_together():
     torch.testing.assert_close(state.usage, torch.tensor([half, third, half, third, light], dtype=torch.float64))
 
 
+@pytest.mark.parametrize("even", [False, True], ids=["as they come", "all labels equally often"])
+def test_balance_expects_what_batches_have_however_the_labels_stand(even):
+    task = sp.Task(SPACE, lambda c: c[..., 0])  # the label is what the first slot shows
+    labels = torch.tensor([0, 1, 1, 2] * 1000)  # every fourth one is a 0
+    _, state = made(task, labels, targets="exact", balance=1.0, balanced_labels=even)
+    first = torch.tensor([1 / 3, 1 / 3, 1 / 3, 0] if even else [0.25, 0.5, 0.25, 0], dtype=torch.float64)
+    torch.testing.assert_close(state.usage[0], (first + 2 * 0.25) / 3)  # the other two slots show anything
+
+
 def test_without_a_compiled_rule_exact_is_refused_and_auto_takes_the_k_best(uncompiled):
     task, labels = uncompiled(sp.Task(SPACE, total)), torch.arange(10)
     with pytest.raises(TaskError, match=r"targets='exact' needs a compiled rule.*not compiled: it is too large"):
