@@ -662,6 +662,12 @@ def test_automatic_precision_is_bfloat16_where_the_processor_multiplies_it(abili
     assert model.config().hardware.precision == precision  # what a run stores is what it computes in
 
 
+def test_automatic_precision_is_single_where_torch_cannot_say(monkeypatch):
+    monkeypatch.delattr(torch.cpu, "get_capabilities")
+    model = Learner(Task(ConceptSpace(slots=2, values=2), lambda c: c.sum(-1)), precision="auto")
+    assert model.config().hardware.precision == "32-true"
+
+
 def test_a_precision_that_a_device_lacks_is_named_with_the_one_to_take():
     with pytest.raises(InputError, match="precision '16-mixed' cannot run on cpu; use 'bf16-mixed' or 'auto'"):
         fitted(precision="16-mixed")

@@ -32,13 +32,15 @@ CHANGES: dict[str, dict[str, Any]] = {
     "best assignment as target": {"target": "best"},
     "each concept's own attention": {"targets": f"{TRIED}/concept_attention.py"},
     "rule's weight rises over 3 epochs": {"rule_ramp": 3},
+    "rule weighs five times as much as the anchors": {"rule_weight": 5.0},
+    "anchors weigh five times as much as the rule": {"rule_weight": 0.2},
     "weight decay 1e-4": {"weight_decay": 1e-4},
     "all labels equally frequent": {"balanced_labels": True},
 }
 """Of settings."""
 METHODS: dict[str, str] = {
-    "anchors weigh five times as much": f"{TRIED}/heavy_anchors.py",
-    "anchors weigh what the targets leave open": f"{TRIED}/fading_anchors.py",
+    "anchors weigh what the rule leaves open": f"{TRIED}/fading_anchors.py",
+    "weights averaged over 100 steps": f"{TRIED}/averaged_weights.py",
     "learned scale of the distances": f"{TRIED}/learned_scale.py",
 }
 """Changes that are methods of their own."""

@@ -99,9 +99,13 @@ class Source(TargetSource):
             unread = UNREAD / self.sizes
             gain = functional.softshrink(((self.expected + unread) / (state.usage + unread)).log(), math.log(SLACK))
             query = query._replace(log_p=query.log_p + self.settings.balance * gain.to(query.log_p))
+        return self.marginals(query), {}
+
+    def marginals(self, query: Query) -> Tensor:
+        """The target `[B, k, h]` of what is read, once balanced."""
         if self.settings.label_noise:
-            return noisy_marginals(self.rule, query.log_p, query.labels, self.settings.label_noise, query.gamma), {}
-        return self.rule.marginals(query.log_p, query.labels, self.settings.target_gamma(query.gamma)), {}
+            return noisy_marginals(self.rule, query.log_p, query.labels, self.settings.label_noise, query.gamma)
+        return self.rule.marginals(query.log_p, query.labels, self.settings.target_gamma(query.gamma))
 
     def notes(self) -> list[str]:
         return [f"targets: exact; the rule is {compilation(self.task)}"]

@@ -6,16 +6,16 @@ A concept's own evidence counts in full, that of the other concepts at temperatu
 
 from __future__ import annotations
 
-from torch import Generator, Tensor
+from torch import Tensor
 
 from softpnet.targets import exact
-from softpnet.targets.source import Info, Query, State
+from softpnet.targets.source import Query
 
 
 class Source(exact.Source):
     """Exact targets at temperature 2, in which a concept's own evidence is brought back to temperature 1."""
 
-    def target(self, state: State, query: Query, generator: Generator) -> tuple[Tensor, Info]:
-        softened, info = super().target(state, query._replace(gamma=2.0), generator)  # [B, k, h]
+    def marginals(self, query: Query) -> Tensor:
+        softened = super().marginals(query._replace(gamma=2.0))  # [B, k, h]
         weight = softened * (query.log_p - query.log_p.amax(-1, keepdim=True)).div(2).exp()
-        return weight / weight.sum(-1, keepdim=True), info
+        return weight / weight.sum(-1, keepdim=True)
