@@ -32,10 +32,10 @@ def test_fading_anchors_weigh_what_the_rule_leaves_open_and_not_what_the_network
 
 def test_averaged_weights_are_the_running_mean_of_those_before_each_step(monkeypatch):
     steps, pace = [0.0, 1.0, 3.0], averaged_weights.PACE
-    monkeypatch.setattr(softpnet.Method, "warm_up", lambda self: None)
-    method = averaged_weights.Method(
-        TASK, Settings(prototypes="learned"), [sp.Anchors(torch.eye(3, 4), torch.arange(3))]
-    )
+    for part in ("warm_up", "finish"):
+        monkeypatch.setattr(softpnet.Method, part, lambda *given: None)
+    anchors = sp.Anchors(torch.eye(3, 4), torch.arange(3))
+    method = averaged_weights.Method(TASK, Settings(prototypes="learned"), [anchors])
     network = method.module({"concept": torch.nn.Flatten()})
     (weight,) = network.parameters()  # the prototypes
     mean = weight.detach().clone()
