@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -31,13 +32,26 @@ from bench import (
     timing,
     versus_plain,
 )
+from bench.race import CONTESTS
 from softpnet.report.pages import write_into
 from softpnet.storage import to_json, write_whole
 from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.environment import versions
 
 Part = Literal[
-    "encoder", "step", "plain", "memory", "reading", "state", "rules", "growth", "options", "learning", "cluster"
+    "encoder",
+    "step",
+    "plain",
+    "memory",
+    "reading",
+    "state",
+    "rules",
+    "growth",
+    "options",
+    "learning-evenodd",
+    "learning-sudoku",
+    "learning-window",
+    "cluster",
 ]
 
 
@@ -68,8 +82,9 @@ class Bench:
             console.print(shown)
         if self.into is not None:
             write_into(self.into, tables.markdown(found))
-            if "learning" in found:
-                curves.draw(self.into.parent / "figures" / "learning.png", found["learning"]["rows"])
+            races = tables.races(found)
+            if races:
+                curves.draw(self.into.parent / "figures" / "learning.png", races)
 
     def _measure(self, chosen: Sequence[str]) -> None:
         cores = len(os.sched_getaffinity(0))
@@ -86,7 +101,7 @@ class Bench:
             "rules": rules.measure,
             "growth": lambda: growth.measure() + rules.growth(),
             "options": options.measure,
-            "learning": learning.measure,
+            **{f"learning-{contest}": functools.partial(learning.measure, contest) for contest in CONTESTS},
             "cluster": cluster.measure,
         }
         now = {name: versions()[name] for name in ("commit", "torch")}

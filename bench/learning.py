@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from softpnet.task.settings import Preset
 
 GRACE = 90.0
-"""Seconds that a process may take beyond its training: imports, data, judging."""
+"""Seconds that a process may take for imports and data, beyond its training; judging may take as long as training."""
 PROGRAM = [sys.executable, "-m", "bench.learning"]
 SEEDS = (0, 1, 2)
+PEERS_RACE = "evenodd"
+"""The contest that peers can enter."""
 
 
-def own(race: Race, method: str = "softpnet", preset: Preset = "best") -> None:
-    """A method of this library."""
+def own(race: Race, method: str = "softpnet", preset: Preset = "best", **settings: Any) -> None:
+    """A method of this library, with settings in place of the contest's."""
     import copy
 
     import lightning_fabric  # noqa: F401  so that its import is not timed
@@ -40,7 +42,9 @@ def own(race: Race, method: str = "softpnet", preset: Preset = "best") -> None:
 
     task, data = race.given
     test = data.tests["test"]
-    model = Learner(task, method=method, preset=preset, seed=race.seed, threads=1, **race.rules.settings)
+    model = Learner(
+        task, method=method, preset=preset, seed=race.seed, threads=1, **{**race.rules.settings, **settings}
+    )
     race.begin(lambda: read(training.method.ready(copy.deepcopy(training.module)), test.inputs).argmax(-1))
     training = model.prepared(data.train.inputs, data.train.labels, data.anchors, data.train.concepts)
     for _ in training.steps():
@@ -48,10 +52,11 @@ def own(race: Race, method: str = "softpnet", preset: Preset = "best") -> None:
     race.judge()
 
 
-CEILING = "supervised"
+CEILING, OURS = "supervised", "softpnet"
 HOUSE: dict[str, Callable[[Race], None]] = {
     CEILING: functools.partial(own, method="supervised"),
-    "softpnet": own,
+    OURS: own,
+    "softpnet, 60 warm-up steps, batches of 32": functools.partial(own, warmup_steps=60, batch_size=32),
     "softpnet, preset paper": functools.partial(own, preset="paper"),
     "abduction, anchors first": functools.partial(own, method="abduction_anchored"),
 }
@@ -74,7 +79,7 @@ def run(name: str, contest: str, seed: int, enough: float = 1.0) -> dict[str, An
     """One contender in a process of its own, which is ended where it does not end by itself."""
     command = [*PROGRAM, name, f"--contest={contest}", f"--seed={seed}", f"--enough={enough}"]
     ask: dict[str, Any] = {"cwd": Path(__file__).parents[1], "env": os.environ | {"OMP_NUM_THREADS": "1"}}
-    row, limit = Race(name, contest, seed).row, CONTESTS[contest].seconds + GRACE
+    row, limit = Race(name, contest, seed).row, 2 * CONTESTS[contest].seconds + GRACE
     try:
         done = subprocess.run(command, **ask, capture_output=True, timeout=limit)
         out, code = done.stdout, done.returncode
@@ -91,23 +96,34 @@ def _brief(message: str) -> str:
     return re.sub(r"(/[\w.+-]+)+/", "", message.strip().rpartition("\n")[2])
 
 
-def measure() -> list[dict]:
-    """A row per contest and contender: its curves, a seed each, and the median time to each share of the ceiling.
+def measure(contest: str) -> list[dict]:
+    """A row per contender: its curves, a seed each, and the median time to each share of the ceiling.
 
     The ceiling is what the supervised network reads in the end. A race is over at the highest share of it.
     """
-    rows = []
-    for contest in CONTESTS:
-        names = CONTENDERS if contest == "evenodd" else HOUSE
-        races: dict[str, list[dict]] = {name: [] for name in names}
-        for seed in SEEDS:
-            races[CEILING].append(run(CEILING, contest, seed))
-            top = races[CEILING][-1]["curve"][-1][1]
-            for name in [name for name in names if name != CEILING]:
-                races[name].append(run(name, contest, seed, SHARES[-1] * top))
-        tops = [race["curve"][-1][1] for race in races[CEILING]]
-        rows += [_summary(contest, name, found, tops) for name, found in races.items()]
-    return rows
+    names = CONTENDERS if contest == PEERS_RACE else HOUSE
+    races: dict[str, list[dict]] = {name: [] for name in names}
+    for seed in SEEDS:
+        races[CEILING].append(run(CEILING, contest, seed))
+        if not races[CEILING][-1]["curve"]:
+            raise RuntimeError(f"the ceiling of {contest} was not reached: {races[CEILING][-1]['error']}")
+        top = races[CEILING][-1]["curve"][-1][1]
+        for name in [name for name in names if name != CEILING]:
+            races[name].append(run(name, contest, seed, SHARES[-1] * top))
+    tops = [race["curve"][-1][1] for race in races[CEILING]]
+    return [_summary(contest, name, found, tops) for name, found in races.items()]
+
+
+def against_peers(rows: list[dict]) -> list[dict]:
+    """The ratio of our time to 98 % of the ceiling to that of the fastest peer, where there are both."""
+    ours = [row["seconds_to"]["98%"] for row in rows if row["name"] == OURS]
+    peers = {row["name"]: seconds for row in rows if row["name"] in PEERS and (seconds := row["seconds_to"]["98%"])}
+    if not peers or not ours or ours[0] is None:
+        return []
+    fastest = min(peers, key=lambda name: peers[name])
+    title = f"{rows[0]['contest']}, seconds to 98 % of the ceiling, ours / {fastest}"
+    ratio = ours[0] / peers[fastest]
+    return [{"name": title, "threads": 1, "ratio": ratio, "target": 0.7, "better": "lower", "seconds": ours[0]}]
 
 
 def _summary(contest: str, name: str, races: list[dict], tops: list[float]) -> dict:

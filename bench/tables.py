@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from bench.learning import against_peers
+
 
 class Text(NamedTuple):
     title: str
@@ -14,14 +16,22 @@ class Text(NamedTuple):
 def tables(found: dict[str, dict]) -> list[Text]:
     """Of the outcomes by part."""
     parts = {part: outcome["rows"] for part, outcome in found.items()}
-    makers = {"growth": _growth, "options": _options, "learning": _learning}
+    makers = {"growth": _growth, "options": _options}
+    raced = races(found)
     ratios = [
         row
         for part in ("encoder", "step", "plain", "memory", "reading", "state", "rules", "cluster")
         for row in parts.get(part, [])
     ]
-    first = [_ratios(ratios)] if ratios else []
-    return first + [make(parts[part]) for part, make in makers.items() if part in parts]
+    ratios += against_peers(raced)
+    made = [_ratios(ratios)] if ratios else []
+    made += [make(parts[part]) for part, make in makers.items() if part in parts]
+    return made + ([_learning(raced)] if raced else [])
+
+
+def races(found: dict[str, dict]) -> list[dict]:
+    """The rows of all races."""
+    return [row for part, outcome in found.items() if part.startswith("learning") for row in outcome["rows"]]
 
 
 def markdown(found: dict[str, dict]) -> str:

@@ -99,6 +99,27 @@ def test_our_own_methods_race_with_the_contest_s_settings(monkeypatch):
         assert row["error"] is None and len(row["curve"]) == 1  # judged once more when training ends
 
 
+def test_our_time_is_held_against_the_fastest_peer_s_and_the_bar_of_seven_tenths():
+    def row(name, seconds):
+        return {"contest": "EvenOdd", "name": name, "seconds_to": {"98%": seconds}, "ceiling": 1.0, "error": None}
+
+    ours, supervised = row(learning.OURS, 6.0), row(learning.CEILING, 1.0)
+    peers = [row("LTNtorch, anchors first", 20.0), row("ABLkit A3BL, anchors first", 8.0), row("LTNtorch", None)]
+    (found,) = learning.against_peers([ours, supervised, *peers])
+    assert found["ratio"] == 0.75 and found["target"] == 0.7 and "ours / ABLkit A3BL" in found["name"]
+    text = tables.markdown(
+        {"learning-evenodd": {"commit": "", "torch": "", "cores": 2, "load": 0.0, "rows": [ours, *peers]}}
+    )
+    assert "| 1 | 0.75 | at most 0.7 | no | 6.0000 |" in text
+    assert learning.against_peers([ours]) == learning.against_peers([row(learning.OURS, None), *peers]) == []
+
+
+def test_a_race_without_a_ceiling_says_what_ended_it(monkeypatch):
+    monkeypatch.setattr(learning, "PROGRAM", ["sh", "-c", "echo lost >&2; exit 1", "sh"])
+    with pytest.raises(RuntimeError, match="the ceiling of sudoku was not reached: exit code 1: lost"):
+        learning.measure("sudoku")
+
+
 def hanging(run):
     """`subprocess.run` with one process that says a line and never ends; the others have all the time they need."""
 
@@ -117,17 +138,14 @@ def test_neither_failing_nor_hanging_stops_the_others(monkeypatch, tmp_path):
     monkeypatch.setattr(learning, "CONTENDERS", house | dict.fromkeys(["hangs", "last"]))
     monkeypatch.setattr(learning, "SEEDS", (7,))
     monkeypatch.setattr(learning.subprocess, "run", hanging(subprocess.run))
-    rows = learning.measure()
-    top, fails, hangs, last = rows[:4]
-    assert [row["name"] for row in rows] == [learning.CEILING, "fails", "hangs", "last"] + 2 * [
-        learning.CEILING,
-        "fails",
-    ]
+    rows = top, fails, hangs, last = learning.measure("evenodd")
+    assert [row["name"] for row in rows] == [learning.CEILING, "fails", "hangs", "last"]
+    assert [row["name"] for row in learning.measure("sudoku")] == [learning.CEILING, "fails"]
     assert top["seconds_to"] == {"95%": 2.0, "98%": 2.0, "99%": 2.0} and top["ceiling"] == 0.9
     assert fails["error"] == "exit code 1: no file peer.so" and fails["seconds_to"]["95%"] is None
-    assert hangs["error"].startswith("cut off at 150 s") and hangs["curves"] == [[[1.0, 0.25, 0.1]]]
+    assert hangs["error"].startswith("cut off at 210 s") and hangs["curves"] == [[[1.0, 0.25, 0.1]]]
     assert last["error"] == "given: last --contest=evenodd --seed=7 --enough=0.891"  # 99 % of the ceiling
-    text = tables.markdown({"learning": {"commit": "", "torch": "", "cores": 2, "load": 0.0, "rows": rows}})
+    text = tables.markdown({"learning-evenodd": {"commit": "", "torch": "", "cores": 2, "load": 0.0, "rows": rows}})
     assert "| EvenOdd, 1,600 pairs | 90.00 | last | 2.0 | 2.0 | 2.0 | given: last" in text
     curves.draw(tmp_path / "learning.png", json.loads(json.dumps(rows)))
     assert (tmp_path / "learning.png").stat().st_size > 10_000
