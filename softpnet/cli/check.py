@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import tyro
 
-from softpnet.cli.options import GivenSettings, Options
-from softpnet.task.options import parse_options
+from softpnet.cli.options import GivenSettings, Options, parse_options
 from softpnet.task.settings import Preset
 from softpnet.terminal import say
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import tyro
 
-from softpnet.cli.options import GivenSettings, Options, Several, flat
+from softpnet.cli.options import GivenSettings, Options, Several, flat, parse_options
 from softpnet.cli.reproduce import run_and_show
 from softpnet.cli.table import chosen_seeds
 from softpnet.errors import InputError
-from softpnet.task.options import parse_options
 from softpnet.task.settings import Preset
 from softpnet.terminal import say
 

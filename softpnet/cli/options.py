@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypedDict, TypeVar, get_type_hints
 
 import tyro
 
+from softpnet.errors import InputError
 from softpnet.task.hardware import Hardware
 from softpnet.task.settings import PRESETS, Settings
 
@@ -26,6 +27,18 @@ Several = Annotated[tuple[tuple[str, ...], ...], tyro.conf.UseAppendAction]
 def flat(given: Iterable[Iterable[T]]) -> tuple[T, ...]:
     """All that was given for an option of Several, in order."""
     return tuple(itertools.chain.from_iterable(given))
+
+
+def parse_options(given: tuple[str, ...]) -> dict[str, str]:
+    """`("support=train",)` -> `{"support": "train"}`."""
+    for text in given:
+        if "=" not in text:
+            raise InputError(f"option {text!r} is not of the form NAME=VALUE, as in --option support=train")
+    names = [text.partition("=")[0] for text in given]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"option {name!r} is given {names.count(name)} times, expected once; leave one out")
+    return dict(text.split("=", 1) for text in given)
 
 
 def _given(kind: type, unless: str, defaults: Mapping[str, Any]) -> Any:

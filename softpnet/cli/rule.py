@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import tyro
 
-from softpnet.cli.options import Options
-from softpnet.task.options import parse_options
+from softpnet.cli.options import Options, parse_options
 from softpnet.terminal import say, say_table
 
 SHOWN = 20

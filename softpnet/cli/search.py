@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from softpnet.cli.display import count_up
-from softpnet.cli.options import GivenHardware, GivenSettings, Options
+from softpnet.cli.options import GivenHardware, GivenSettings, Options, parse_options
 from softpnet.cli.train import INTERRUPTED
 from softpnet.errors import InputError, TrainingError
-from softpnet.task.options import parse_options
 from softpnet.task.settings import Preset
 from softpnet.terminal import harmless, say, say_table
 

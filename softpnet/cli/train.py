@@ -7,9 +7,8 @@ from pathlib import Path
 
 import tyro
 
-from softpnet.cli.options import GivenHardware, GivenSettings, Options
+from softpnet.cli.options import GivenHardware, GivenSettings, Options, parse_options
 from softpnet.errors import InputError
-from softpnet.task.options import parse_options
 from softpnet.task.settings import Preset
 from softpnet.terminal import say
 

@@ -16,13 +16,12 @@ from softpnet import tasks
 from softpnet.errors import InputError
 from softpnet.learner import Learner
 from softpnet.task.data import Anchors, Data
-from softpnet.task.options import check_count, parse_options
+from softpnet.task.options import check_count
 from softpnet.task.task import Task
 
 
 def task(
     base: str = "examples/parity_xor.py",
-    base_options: str = "",
     choice: Literal["suggested", "random"] = "suggested",
     count: int = 10,
     split: Literal["test", "validation"] = "test",
@@ -31,13 +30,12 @@ def task(
 
     Args:
         base: a task of one group whose training examples have true concepts.
-        base_options: of the base, such as "train=1600 anchors=0".
         choice: which slots are labelled, beside the base's anchors.
         count: how many.
         split: of the base.
     """
     check_count("count", count)
-    plain = tasks.load(base, {**parse_options(base_options.split()), "split": split})
+    plain = tasks.load(base, {"split": split})
     if len(plain.space.groups) > 1:
         raise InputError(f"option base is {base}, which has {len(plain.space.groups)} groups, expected one")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from inspect import Parameter
 from types import UnionType
 from typing import Any
@@ -34,18 +34,6 @@ def typed_options(name: str, make: Any, given: Mapping[str, Any]) -> dict[str, A
         if parameter.default is Parameter.empty and key not in given:
             raise InputError(f"task {name} needs a value for {key!r}; add --option {key}=..., or give it a default")
     return result
-
-
-def parse_options(given: Sequence[str]) -> dict[str, str]:
-    """`("support=train",)` -> `{"support": "train"}`."""
-    for text in given:
-        if "=" not in text:
-            raise InputError(f"option {text!r} is not of the form NAME=VALUE, as in --option support=train")
-    names = [text.partition("=")[0] for text in given]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"option {name!r} is given {names.count(name)} times, expected once; leave one out")
-    return dict(text.split("=", 1) for text in given)
 
 
 def check_count(name: str, value: Any, least: int = 1) -> None:

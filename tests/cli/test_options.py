@@ -4,11 +4,10 @@ import pytest
 import tyro
 
 from softpnet.cli.compare import Compare
-from softpnet.cli.options import flat
+from softpnet.cli.options import flat, parse_options
 from softpnet.cli.predict import Predict
 from softpnet.cli.table import ResultTable
 from softpnet.errors import InputError
-from softpnet.task.options import parse_options
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import softpnet as sp
 from softpnet import tasks
 from softpnet.cli.table import chosen_rows
 from softpnet.experiments import label_next
-from softpnet.experiments.anchors import ANCHORS, FEWEST, SUGGEST, TASKS, number
+from softpnet.experiments.anchors import ANCHORS, FEW, FEWEST, SUGGEST, TASKS, number
 from softpnet.experiments.reproduce import run_missing
 from softpnet.experiments.rows import Row, comparable
 from softpnet.rules.exchange import alike
@@ -73,16 +73,6 @@ def test_random_slots_are_the_seeds_own_and_suggested_ones_are_the_models(base):
     assert torch.equal(found.inputs[3:], train.inputs[slots[:, 0], slots[:, 1]])
 
 
-def test_a_base_may_have_options(tmp_path):
-    path = tmp_path / "sums.py"
-    path.write_text(
-        BASE.replace('split="test"', 'split="test", shift=0').replace("c.sum(-1), name", "c.sum(-1) + shift, name")
-    )
-    assert tasks.load(FILE, {"base": str(path), "base_options": "shift=4"}).rule(torch.tensor([1, 2])) == 7
-    with pytest.raises(sp.InputError, match="has no option 'shifted'"):
-        tasks.load(FILE, {"base": str(path), "base_options": "shifted=4"})
-
-
 def test_a_base_of_several_groups_is_refused(tmp_path):
     path = tmp_path / "two.py"
     groups = 'sp.Group([0], 2, name="a"), sp.Group([1], 2, name="b")'
@@ -110,6 +100,10 @@ def test_each_row_names_its_number_and_a_pair_of_choices_is_compared():
         one, other = ({**row.options, "choice": ""} for row in pair)
         assert one == other
     assert {row.name for row in chosen_rows(["anchors", "suggest"])} == {row.name for row in (*ANCHORS, *SUGGEST)}
+
+
+def test_two_labels_are_one_0_and_one_1():
+    assert tasks.load(FEW).data(Streams(0)).anchors.concepts.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("name", TASKS)
