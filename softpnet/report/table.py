@@ -21,7 +21,7 @@ CALIBRATION = {"concept_ece": "concept ECE", "label_ece": "label ECE"}
 WORDS = METRICS | PRIMITIVES | CALIBRATION
 """Metrics that are shown, and their words. Calibration errors are no one's where all records are older than they."""
 
-BELOW = "below the ceiling: concept, label"
+AGAINST = "minus the ceiling: concept, label"
 
 
 class Text(NamedTuple):
@@ -45,8 +45,8 @@ def overview_table(summaries: Sequence[Summary]) -> Text:
         cells = [_cell(summary, metric) for metric in (CONCEPT, LABEL)]
         figures = stated(summary.row)
         paper = _both(figures[metric].mean if metric in figures else None for metric in (CONCEPT, LABEL))
-        lines.append([summary.row.title, str(len(summary.seeds)), *cells, paper, _below_ceiling(summary, summaries)])
-    head = ["run", "seeds", METRICS[CONCEPT], METRICS[LABEL], "the paper's: concept, label", BELOW]
+        lines.append([summary.row.title, str(len(summary.seeds)), *cells, paper, _minus_ceiling(summary, summaries)])
+    head = ["run", "seeds", METRICS[CONCEPT], METRICS[LABEL], "the paper's: concept, label", AGAINST]
     return Text("Overview, percent: mean ± deviation (lowest seed)", head, lines)
 
 
@@ -75,9 +75,9 @@ def result_table(summaries: Sequence[Summary]) -> Text:
             f"{seconds:.1f}",
             farthest,
         ]
-        lines.append([*line, _below_ceiling(summary, summaries)])
+        lines.append([*line, _minus_ceiling(summary, summaries)])
     head = ["run", "seeds", *METRICS.values(), "gap", "collapse", *CALIBRATION.values(), "s / epoch"]
-    ends = ["farthest seed from the mean: concept, label", BELOW]
+    ends = ["farthest seed from the mean: concept, label", AGAINST]
     return Text("Test split, last epoch, percent: mean ± deviation (lowest seed)", [*head, *ends], lines)
 
 
@@ -90,11 +90,11 @@ def paper_table(summaries: Sequence[Summary]) -> Text:
             summary.row.title,
             str(len(summary.seeds)),
             *(_beside_paper(summary, metric) for metric in shown),
-            _below_ceiling(summary, summaries),
+            _minus_ceiling(summary, summaries),
         ]
         for summary in of_the_paper
     ]
-    head = ["run", "seeds", *(METRICS[metric] for metric in shown), BELOW]
+    head = ["run", "seeds", *(METRICS[metric] for metric in shown), AGAINST]
     return Text("Ours; the paper's (difference)", head, lines)
 
 
@@ -257,17 +257,17 @@ def _difference(found: Comparison | None) -> str:
     return "" if found is None else f"{found.mean:+.2f} ({found.low:+.2f} to {found.high:+.2f})"
 
 
-def _below_ceiling(summary: Summary, summaries: Sequence[Summary]) -> str:
+def _minus_ceiling(summary: Summary, summaries: Sequence[Summary]) -> str:
     """On the seeds that both have, because every seed has a test set of its own."""
     ceilings = (s for s in summaries if s.row.method == CEILING and comparable(s.row, summary.row))
     ceiling = next(ceilings, summary)
     if ceiling is summary:
         return ""
-    found = [differences(ceiling, summary, metric) for metric in (CONCEPT, LABEL)]
-    return _both(statistics.fmean(each) if each else None for each in found)
+    found = [differences(summary, ceiling, metric) for metric in (CONCEPT, LABEL)]
+    return _both((statistics.fmean(each) if each else None for each in found), "+.2f")
 
 
-def _both(figures: Iterable[float | None]) -> str:
+def _both(figures: Iterable[float | None], form: str = ".2f") -> str:
     """Those of concept and label, the one that there is not as a dash; nothing where there is neither."""
-    shown = ["–" if figure is None else f"{figure:.2f}" for figure in figures]
+    shown = ["–" if figure is None else f"{round(figure, 2) + 0.0:{form}}" for figure in figures]
     return ", ".join(shown) if set(shown) != {"–"} else ""

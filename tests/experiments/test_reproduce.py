@@ -95,12 +95,12 @@ def test_the_table_has_mean_deviation_minimum_the_paper_and_the_ceiling(filled):
     assert (ours["run"], ours["seeds"], ours["concept"]) == ("Tiny", "2", "92.00 ± 2.00 (90.00)")
     assert (ours["label"], ours["gap"], ours["s / epoch"]) == ("82.00 ± 3.00 (79.00)", "-10.00", "1.0")
     assert ours["farthest seed from the mean: concept, label"] == "2.00, 3.00"
-    below = "below the ceiling: concept, label"
-    assert (ours[below], other[below], top[below]) == ("5.00, 13.00", "13.00, 13.00", "")
+    against = "minus the ceiling: concept, label"
+    assert (ours[against], other[against], top[against]) == ("-5.00, -13.00", "-13.00, -13.00", "")
     paper = table.paper_table(summaries)
-    assert paper.head == ["run", "seeds", "concept", "label", below]
+    assert paper.head == ["run", "seeds", "concept", "label", against]
     cells = ["92.00 ± 2.00; 90.00 ± 1.50 (+2.00)", "82.00 ± 3.00; 80.50 ± 2.00 (+1.50)"]
-    assert paper.rows == [["Tiny", "2", *cells, "5.00, 13.00"]]
+    assert paper.rows == [["Tiny", "2", *cells, "-5.00, -13.00"]]
     assert ["Tiny", "128", "94.00"] == table.seed_table(summaries).rows[1][:3]
     assert table.without_empty_columns(table.other_sets_table(summaries)).rows[0] == [
         "Tiny",
@@ -133,7 +133,7 @@ def test_records_without_calibration_errors_leave_no_empty_columns(filled):
 
 def test_the_ceiling_is_that_of_the_same_seeds(filled):
     record(filled, CEILING, 256, 0.10, 0.10)  # a test set that the others have not been judged on
-    assert table.result_table(summarise([ROW, CEILING], SEEDS, filled)).rows[0][-1] == "5.00, 13.00"
+    assert table.result_table(summarise([ROW, CEILING], SEEDS, filled)).rows[0][-1] == "-5.00, -13.00"
 
 
 def test_the_overview_has_what_a_first_look_needs(filled):
@@ -318,7 +318,7 @@ def test_a_figure_that_is_not_there_is_a_dash_beside_the_one_that_is(filled):
     summaries = summarise([ROW, CEILING], SEEDS, filled)
     shown = table.result_table(summaries)
     ours, top = (dict(zip(shown.head, line, strict=True)) for line in shown.rows)
-    assert ours["below the ceiling: concept, label"] == "–, 10.00" and top["below the ceiling: concept, label"] == ""
+    assert ours["minus the ceiling: concept, label"] == "–, -10.00" and top["minus the ceiling: concept, label"] == ""
     assert ours["farthest seed from the mean: concept, label"] == "–, 5.00"
     assert table.paper_table(summaries).rows[0][2] == ""
     only_label = dataclasses.replace(ROW, paper="labels alone")
