@@ -56,7 +56,7 @@ def arrange_anchors(
         if isinstance(given, Tensor) or not isinstance(given, Sequence) or len(given) != 2:
             raise InputError(
                 f"anchors of group {name!r} are {type(given).__name__}, expected softpnet.Anchors(inputs, concepts); a "
-                "method that uses none takes any inputs, one per value, as docs/your-own-task.md shows under Anchors"
+                "method that uses none takes any inputs, one per value, as docs/data.md shows under Anchors"
             )
     return [_arrange(group, Anchors(*anchors[group.name]), input_shape) for group in space.groups]
 
