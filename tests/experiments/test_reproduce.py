@@ -138,8 +138,8 @@ def test_the_ceiling_is_that_of_the_same_seeds(filled):
 
 def test_the_overview_has_what_a_first_look_needs(filled):
     ours, other, top = table.overview_table(summarise([ROW, OTHER, CEILING], SEEDS, filled)).rows
-    assert ours == ["Tiny", "2", "92.00 ± 2.00 (90.00)", "82.00 ± 3.00 (79.00)", "90.00, 80.50", "5.00, 13.00"]
-    assert other[-2:] == ["", "13.00, 13.00"] and top[-2:] == ["", ""]
+    assert ours == ["Tiny", "2", "92.00 ± 2.00 (90.00)", "82.00 ± 3.00 (79.00)", "90.00, 80.50", "-5.00, -13.00"]
+    assert other[-2:] == ["", "-13.00, -13.00"] and top[-2:] == ["", ""]
 
 
 def test_titles_are_shown_as_they_are_though_they_look_like_markup(filled, capsys):
