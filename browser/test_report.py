@@ -91,6 +91,27 @@ def test_every_width_and_theme_has_no_sideways_scroll_and_no_serious_finding_of_
     assert grave == []
 
 
+def test_a_table_that_is_cut_says_that_it_scrolls(opened):
+    ask = """return [...document.querySelectorAll('.wide')].filter((each) => each.clientWidth).map((each) =>
+        [each.scrollWidth > each.clientWidth, getComputedStyle(each, '::before').content.includes('scrolls')])"""
+    narrow, wide = (opened("one", width).execute_script(ask) for width in (400, 1600))
+    assert any(cut for cut, _ in narrow) and all(cut == said for cut, said in narrow + wide)
+
+
+def test_what_is_not_nothing_is_never_shown_as_nothing(opened):
+    browser = opened("one")
+    given = [0.0001, 0.0006, 0.9999, 0.5]
+    assert browser.execute_script("return arguments[0].map(probability)", given) == [
+        "<0.001",
+        "0.001",
+        ">0.999",
+        "0.500",
+    ]
+    shown = browser.execute_script("return arguments[0].map((share) => percent(share))", [0, 0.0001, 0.0006, 1])
+    assert shown == ["0.0\u00a0%", "<0.1\u00a0%", "0.1\u00a0%", "100.0\u00a0%"]
+    assert "(distance " in text(browser, "#explorer .near")
+
+
 def test_the_theme_follows_the_system_until_a_person_chooses(opened):
     def paper(browser):
         return browser.execute_script("return getComputedStyle(document.body).backgroundColor")

@@ -86,6 +86,7 @@ def optional_package(name: str, extra: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
+        what = "is missing" if isinstance(error, ModuleNotFoundError) else f"cannot be imported ({error})"
         raise InputError(
-            f"the package {name.partition('.')[0]} is missing ({error}); pip install 'softpnet[{extra}]' brings it"
+            f"the package {name.partition('.')[0]} {what}; pip install 'softpnet[{extra}]' brings it"
         ) from error

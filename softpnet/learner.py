@@ -113,12 +113,12 @@ class Learner(Trained):
             inputs: a tensor; or a source that is read when a batch asks for it, and has len(): a Dataset, a memory map.
             concepts: the true concepts `[N, k]`, for methods that train on them; no other method gets to see them.
             run: a folder that gets the configuration, metrics per epoch, checkpoints and the model.
-            resume: go on with the run in that folder, if there is one: from its last checkpoint to the same bits.
+            resume: resume the run in that folder, if there is one, bit-exactly from its last checkpoint.
             checkpoint_steps, checkpoint_seconds: how often a checkpoint is made, by steps, by time, or by both.
             progress: called after every step.
             watch: called after every epoch with the model as it would be if training ended there, and the method's
                 state, to be looked at only: `lambda model, state: model.score(*test)`. Numbers that it returns join
-                the epoch's record in `history`. Training goes through the same bits with it and without.
+                the epoch's record in `history`. It does not change training by a bit.
                 It may raise `StopTraining`, and so may `progress`: then training is at its end.
             validation: judges every epoch by labels alone, for `history` and the settings `patience` and `keep`:
                 examples, or the share of the given ones that is held out, as the setting of that name.

@@ -59,7 +59,7 @@ class Trained:
         return decided(self.task, log_p, self.calibration, reject)
 
     def stream(self, inputs: Any, reject: float | None = None) -> Iterator[Prediction]:
-        """What `predict` gives, to the same bits, but part by part: `for part in model.stream(source): ...`.
+        """What `predict` gives, bit for bit, but part by part: `for part in model.stream(source): ...`.
 
         A source is read as far as answers are asked for, and nothing of it is kept.
         """

@@ -538,10 +538,13 @@ def test_a_forged_configuration_is_refused_with_a_sentence(copied, list_again, c
 
 def test_a_missing_model_or_folder_is_refused(copied):
     (copied / "model.safetensors").unlink()
-    with pytest.raises(InputError, match=r"model\.safetensors is missing, although the manifest lists it"):
+    with pytest.raises(InputError, match=r"model\.safetensors is missing, .* copy, or make it again with .* --resume`"):
         Learner.load(copied, task=adding())
-    with pytest.raises(InputError, match=r"not a run folder: manifest\.sha256 is missing"):
+    with pytest.raises(InputError, match=r"there is no folder .*nowhere; `softpnet train TASK --out .*nowhere` makes"):
         Learner.load(copied / "nowhere", task=adding())
+    (copied / "config.json").unlink()
+    with pytest.raises(InputError, match=r"config\.json is missing, .* restore it from a copy$"):  # no run without it
+        Learner.load(copied, task=adding())
 
 
 # The run folder

@@ -37,8 +37,8 @@ class Train:
     out: Path | None = None
     """Folder for the run; a new one under runs/ unless given."""
     resume: bool = False
-    """Go on with the run in that folder (unless given, the last one of this task, method and seed) from its last
-    checkpoint, to the same bits; without one, begin."""
+    """Resume the run in that folder (unless given, the last one of this task, method and seed) bit-exactly from its
+    last checkpoint; without one, start."""
     checkpoint_seconds: float = 60.0
     """Seconds between two checkpoints."""
     checkpoint_steps: int | None = None

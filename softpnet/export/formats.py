@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,10 @@ def to_onnx(program: Any, notes: str) -> bytes:
         made.model.metadata_props[KEY] = notes
         return made.model_proto.SerializeToString()
     except Exception as error:  # an operation that ONNX lacks, or more than 2 GB
-        said = " ".join(str(error).split())[-300:]
-        raise InputError(f"the network cannot be written as ONNX ({said}); export it with --to torch") from error
+        lacking = re.search(r"op='([\w.]+)'", str(error))
+        first = str(error).strip().partition("\n")[0] or type(error).__name__
+        said = f"ONNX lacks {lacking[1]}" if lacking else first
+        raise InputError(f"the network cannot be written as ONNX: {said}; export it with --to torch") from error
 
 
 def to_torch(program: Any, notes: str) -> bytes:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import io
 import logging
+import textwrap
+import traceback
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -58,11 +62,33 @@ def traced(task: Task, shipped: Shipped, example: Tensor) -> Any:
     try:
         return _program(shipped, example)
     except Exception as error:  # whatever torch or a user's encoder raises
-        said = " ".join(str(error).split())[:300]
         raise InputError(
-            f"the encoder of task {task.name!r} cannot be traced ({type(error).__name__}: {said}); write its forward "
-            "with operations on whole tensors, without if or loops that look at values or at the number of inputs"
+            f"the encoder of task {task.name!r} cannot be traced: {_why(error)}; write its forward with operations on "
+            "whole tensors"
         ) from error
+
+
+def _why(error: BaseException) -> str:
+    """What of the encoder torch cannot trace, in one clause, with the user's line where one is known."""
+    said = str(error)
+    if "Constraints violated" in said:  # torch finds out when it is through, so there is no line
+        return "it works for one number of inputs alone, as a loop over them does"
+    line = _own_line(error)
+    if "data-dependent" in said:
+        return f"{line[0]} looks at a value (`{line[1]}`)" if line else "it looks at a value"
+    first = said.strip().partition("\n")[0] or type(error).__name__
+    return f"{line[0]} (`{line[1]}`) fails with {first!r}" if line else first
+
+
+def _own_line(error: BaseException) -> tuple[str, str] | None:
+    """Where the call left the encoder's own code, as "my.py:5", and that line."""
+    libraries = Path(torch.__file__).parent, Path(__file__).parents[1], Path(contextlib.__file__).parent
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if frame.line and not any(path.is_relative_to(library) for library in libraries):
+            code = textwrap.shorten(frame.line.removesuffix(":"), 100, placeholder=" ...")
+            return f"{path.name}:{frame.lineno}", code
+    return None
 
 
 def traceable(rule: Rule, space: ConceptSpace) -> bool:
@@ -82,13 +108,12 @@ def _program(module: nn.Module, example: Tensor) -> Any:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """What tracing warns of is torch's own; whether the result is right is measured afterwards."""
-    log = logging.getLogger("torch.onnx")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    """What tracing warns of, logs and prints is torch's own; whether the result is right is measured afterwards."""
+    before = logging.root.manager.disable
+    logging.disable(max(before, logging.ERROR))
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
-        log.setLevel(level)
+        logging.disable(before)

@@ -62,7 +62,7 @@ def export(model: Trained, path: Path, tolerance: float, facts: Mapping[str, str
             f"{tolerance:.0e}; nothing was written: export with --to torch, or allow more with --tolerance"
         )
     write_whole(path, data)
-    beside = path.with_suffix(".md")
+    beside = path.with_name(f"{path.name}.md")  # README.onnx leaves README.md alone, and model.pt2 model.onnx's card
     text = card(
         model.task, notes, path, digest(data), {**facts, "largest difference": f"{difference:.1e}"}, opened.limits
     )

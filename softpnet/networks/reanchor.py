@@ -19,6 +19,9 @@ from softpnet.task.inputs import check_numbers
 from softpnet.task.lazy import numbers
 from softpnet.task.task import Task
 
+SHOWN = 20
+"""So many values are named in an error."""
+
 
 def find_primitive(space: ConceptSpace, value: Any, group: str | None) -> tuple[int, int]:
     """The group's number and the primitive's in it; a value is a name, a number, or a tuple of attribute values."""
@@ -32,9 +35,12 @@ def find_primitive(space: ConceptSpace, value: Any, group: str | None) -> tuple[
         if group in (None, each.name):
             found += [(at, number) for number, names in enumerate(called) if given in names]
     if len(found) != 1:
+        if found:
+            owners = ", ".join(dict.fromkeys(known[at] for at, _ in found))
+            raise InputError(f"value {value!r:.100} is in several groups; name one with group=, of {owners}")
         names = [name for each in space.groups if group in (None, each.name) for name in each.primitive_names]
-        fix = f"name its group, one of {', '.join(known)}" if found else f"expected one of {', '.join(names[:20])}"
-        raise InputError(f"value {value!r:.100} is that of {len(found)} primitives, expected one; {fix}")
+        more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+        raise InputError(f"there is no value {value!r:.100}; the values are {', '.join(names[:SHOWN])}{more}")
     return found[0]
 
 

@@ -50,11 +50,13 @@ def _panel(axes: Axes, title: str, epochs: Sequence[Mapping[str, float | None]])
         axes.fill_between(at, concept, label, color="#cccccc", lw=0, label="gap")
         both = np.flatnonzero(np.isfinite(label - concept))
         gap = label[both[-1]] - concept[both[-1]] if len(both) else None
-    said = "" if gap is None else f"\ngap at the end {gap:+.1f}".replace("-", "−")
+    said = "" if gap is None else f"\ngap at the end {gap:+.1f} points".replace("-", "−")
     axes.set(title=title + said, xlabel="epoch", ylabel="accuracy on test, %")
-    axes.set(xlim=(0.5, len(epochs) + 0.5), ylim=(0, 102))
+    least = min(np.nanmin(y) for y in found.values())
+    low = min(max(0, 10 * np.floor((least - 1) / 10)), 90)  # what is below every mark would press them to the top
+    axes.set(xlim=(0.5, len(epochs) + 0.5), ylim=(low, 100 + 0.03 * (100 - low)))
     axes.legend(frameon=False, loc="best", fontsize=7)
     axes.grid(axis="y", lw=0.3, color="#bbbbbb")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.locator_params("x", integer=True, nbins=5)
+    axes.locator_params("x", integer=True, nbins=5, min_n_ticks=1)  # or one epoch gets ticks at 0.75 and 1.25

@@ -21,6 +21,7 @@ from softpnet.report.plane import flattened, middles, placeable_prototypes
 from softpnet.report.remarks import remarks, worst_gap
 from softpnet.report.rule_facts import rule_facts
 from softpnet.report.verdict import verdict
+from softpnet.report.watching import unwatched
 from softpnet.rules.confidence import label_probabilities
 from softpnet.rules.labels import unknown_in
 from softpnet.task.data import Examples
@@ -77,6 +78,7 @@ def run_facts(
         "confusion": _confusions(model, found.concepts, examples.concepts),
         "calibration": _calibrations(model, examples, found),
         "history": [{key: _finite(value) for key, value in epoch.items()} for epoch in model.history],
+        "unwatched": unwatched(config, model.history, examples.concepts is not None),
         "maps": _maps(model, examples, found, chosen),
         "rule": rule.facts,
         "config": _config_facts(config),

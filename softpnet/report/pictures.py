@@ -94,8 +94,11 @@ def curves(path: Path, epochs: Sequence[Mapping[str, float | None]]) -> None:
             if len(lines) > 1:
                 axes.legend(frameon=False)
             axes.spines[["top", "right"]].set_visible(False)
-            axes.locator_params("x", integer=True, nbins=4)
+            axes.locator_params("x", integer=True, nbins=4, min_n_ticks=1)  # or one epoch gets ticks at 0.75 and 1.25
             axes.locator_params("y", nbins=4)
+            there = [value for y in lines.values() for value in y if math.isfinite(value)]
+            if min(there) == max(there):  # around a constant the axis would show rounding
+                axes.set_ylim(min(0.0, 1.1 * there[0]), max(0.0, 1.1 * there[0]) or 1.0)
 
 
 def _map(axes: Axes, labels: list[str], stars: Any, points: Any, ids: Any, read: Any, seed: int) -> None:

@@ -13,7 +13,7 @@ from softpnet.report.judge import data_of_run, is_other_data
 from softpnet.report.verdict import comparison
 from softpnet.terminal import harmless
 from softpnet.training.config import read_config
-from softpnet.training.folder import MODEL, RunFolder
+from softpnet.training.folder import RunFolder
 
 PICTURES = 2_300_000
 """Bytes for the pictures of all runs."""
@@ -29,7 +29,6 @@ def report(
     """The page of a run, or of several of one task beside each other; `examples` of each can be explored."""
     runs: list[RunFacts] = []
     for folder, name in zip(folders, _names(folders), strict=True):
-        _check_whole(folder)
         model = Learner.load(folder, origin=task, method=method)
         config = read_config(RunFolder(folder))
         if runs and model.task.name != runs[0].facts["task"]:
@@ -52,17 +51,6 @@ def report(
         run.facts["diagram"] = None if run.diagram is None else diagrams.index(run.diagram)
     title = f"{facts[0]['task']}: {facts[0]['name']}" if len(facts) == 1 else f"{facts[0]['task']}: {len(facts)} runs"
     return render(title, {"title": title, "verdict": said, "runs": facts, "diagrams": diagrams})
-
-
-def _check_whole(folder: Path) -> None:
-    """Raise for a folder that is no run, or has no model yet."""
-    stored = RunFolder(folder)
-    read_config(stored)
-    if MODEL not in stored or MODEL in stored.removed():
-        raise InputError(
-            f"the run in {folder} has no {MODEL} yet: its training was not finished; go on with "
-            f"softpnet train TASK --out {folder} --resume, then report on it"
-        )
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

@@ -38,7 +38,7 @@ def comparison(names: Sequence[str], metrics: Sequence[Mapping[str, float]], exa
     ahead = f"{names[order[0]]} reads {what} best of {len(names)} runs, {_percent(best)}"
     # Twice the standard error of the difference of two shares of so many examples.
     noise = 2 * math.sqrt((best * (1 - best) + next_best * (1 - next_best)) / examples)
-    behind = f"{100 * (best - next_best):.1f} points before {names[order[1]]}"
+    behind = f"{100 * (best - next_best):.1f} points ahead of {names[order[1]]}"
     close = best - next_best <= noise
     told = f"too close to call on {examples:,} examples" if close else "one seed each; softpnet compare runs several"
     return f"{ahead}, {behind}: {told}."

@@ -132,9 +132,10 @@ def parse_config(data: bytes, path: Path) -> Config:
             raise InputError(f"its entry 'given_by' has too few or too many names, {', '.join(sorted(odd))}")
     except InputError as error:
         if is_newer(found):
+            strange = str(error).partition(";")[0]  # without what this version would rather see
             raise InputError(
-                f"{path} was written by softpnet {_version(found)}, which is newer than this one: {error}; upgrade "
-                "softpnet"
+                f"{path} was written by softpnet {_version(found)}, newer than this {version_of('softpnet')}; upgrade "
+                f"softpnet ({strange})"
             ) from error
         raise InputError(
             f"{path} is damaged, or was written by another version of softpnet: {error}; "

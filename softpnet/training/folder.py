@@ -65,15 +65,20 @@ class RunFolder:
 
     def read(self, name: str) -> bytes:
         """A file's content, if it is what the manifest says."""
+        command = f"`softpnet train TASK --out {self.path}"
         if name not in self.listed:
-            known = (self.path / MANIFEST).exists()
-            raise InputError(
-                f"{self.path} " + (f"holds no {name} yet" if known else f"is not a run folder: {MANIFEST} is missing")
-            )
+            if not self.path.exists():
+                raise InputError(f"there is no folder {self.path}; {command}` makes one")
+            if not (self.path / MANIFEST).exists():
+                raise InputError(f"{self.path} is not a run folder: {MANIFEST} is missing; name the folder of a run")
+            raise InputError(f"{self.path} holds no {name} yet; {command} --resume` goes on with the run")
         try:
             data = read_plain(self.path / name)
         except FileNotFoundError as error:
-            raise InputError(f"{self.path / name} is missing, although the manifest lists it") from error
+            again = "" if name == CONFIG else f", or make it again with {command} --resume`"
+            raise InputError(
+                f"{self.path / name} is missing, although the manifest lists it; restore it from a copy{again}"
+            ) from error
         if digest(data) not in self.listed[name]:
             self.listed = _read_manifest(self.path) or {}  # it may have been written again in between
         if digest(data) not in self.listed.get(name, []):

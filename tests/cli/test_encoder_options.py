@@ -45,7 +45,7 @@ def test_train_takes_an_encoder_by_name_and_a_run_to_start_from(softpnet_here):
     assert config("second")["init"]["source"] == str(Path("first").resolve())
     assert softpnet_here("evaluate", "second", "--task", "my_rule.py")[0] == 0
     code, _, error = softpnet_here(*given, "--encoder", "mlp", "--init", "nowhere", "--out", "third")
-    assert code == 2 and "nowhere is not a run folder" in error
+    assert code == 2 and "there is no folder nowhere" in error
 
 
 @pytest.mark.usefixtures("home")

@@ -202,7 +202,7 @@ def test_files_that_are_no_exports_are_named(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"there is no file .*softpnet export RUN"):
         runtime.load(tmp_path / "none.onnx")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(InputError, match=r"onnxruntime is missing .*softpnet\[runtime\]"):
+    with pytest.raises(InputError, match=r"onnxruntime is missing; pip install .softpnet\[runtime\]"):
         runtime.load(tmp_path / "a.onnx")
 
 
@@ -246,11 +246,47 @@ class Branching(nn.Module):
         return x.flatten(1) * 2 if x.sum() > 0 else x.flatten(1)
 
 
-def test_an_encoder_that_cannot_be_traced_is_named(tmp_path, quickly):
+def test_an_encoder_that_cannot_be_traced_is_named(tmp_path, quickly, capfd):
     branching = trained(Task(SPACE, rule, name="branching", encoder=nn.Sequential(Branching(), nn.Linear(4, 5))))
-    with pytest.raises(InputError, match=r"the encoder of task 'branching' cannot be traced .* without if or loops"):
+    with pytest.raises(InputError) as refused:
         quickly(branching, tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    line = Branching.forward.__code__.co_firstlineno + 1
+    assert str(refused.value) == (
+        f"the encoder of task 'branching' cannot be traced: test_export.py:{line} looks at a value "
+        "(`return x.flatten(1) * 2 if x.sum() > 0 else x.flatten(1)`); write its forward with operations on whole "
+        "tensors"
+    )
+    assert list(tmp_path.iterdir()) == [] and capfd.readouterr() == ("", "")  # nothing of what torch logs and prints
+
+
+class Looping(nn.Module):
+    def forward(self, x):
+        return torch.stack([row * 2 for row in x.flatten(1)])
+
+
+class Numpy(nn.Module):
+    def forward(self, x):
+        return torch.from_numpy(x.flatten(1).detach().numpy())
+
+
+@pytest.mark.parametrize(
+    "kind, said",
+    [
+        (Looping, "traced: it works for one number of inputs alone, as a loop over them does; write"),
+        (Numpy, r"traced: test_export.py:\d+ \(`return torch.from_numpy\(.*`\) fails with '.*numpy.*'; write"),
+    ],
+)
+def test_why_an_encoder_cannot_be_traced_is_one_sentence(tmp_path, quickly, kind, said):
+    other = trained(Task(SPACE, rule, name="other", encoder=nn.Sequential(kind(), nn.Linear(4, 5))))
+    with pytest.raises(InputError, match=said):
+        quickly(other, tmp_path)
+
+
+def test_a_card_belongs_to_one_file(model, tmp_path):
+    (tmp_path / "model.md").write_text("mine")
+    cards = [model.export(tmp_path / name).card for name in ("model.onnx", "model.pt2")]
+    assert [card.name for card in cards] == ["model.onnx.md", "model.pt2.md"]
+    assert all(card.stem in card.read_text() for card in cards) and (tmp_path / "model.md").read_text() == "mine"
 
 
 @pytest.mark.parametrize("difference", [0.25, float("nan")])
@@ -275,7 +311,7 @@ def test_what_export_lacks_or_is_told_wrongly_is_named(model, tmp_path, monkeypa
     with pytest.raises(InputError, match="not trained yet"):
         Learner(model.task).export(tmp_path / "model.onnx")
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    with pytest.raises(InputError, match=r"the package onnxscript is missing .*softpnet\[export\]"):
+    with pytest.raises(InputError, match=r"the package onnxscript is missing; pip install .softpnet\[export\]"):
         model.export(tmp_path / "model.onnx")
 
 
@@ -285,7 +321,7 @@ def test_an_operation_that_onnx_lacks_leads_to_torch(tmp_path):
             return torch.special.i1(x.flatten(1))
 
     odd = trained(Task(SPACE, rule, name="odd", encoder=nn.Sequential(Odd(), nn.Linear(4, 5))))
-    with pytest.raises(InputError, match=r"cannot be written as ONNX .* --to torch"):
+    with pytest.raises(InputError, match=r"cannot be written as ONNX: ONNX lacks prims.bessel_i1; .* --to torch$"):
         odd.export(tmp_path / "model.onnx")
     assert odd.export(tmp_path / "model.pt2").difference <= write.TOLERANCE
 
@@ -330,7 +366,7 @@ def test_the_command_writes_a_run_and_prints_the_difference(softpnet_here, run_f
     code, out, error = softpnet_here("export", run, "--to", "torch", "--task", task)
     assert code == 0, error
     assert f"{run}/model.pt2: " in out and "largest difference to the trained model" in out
-    assert "test: concept_accuracy" in (run / "model.md").read_text()
+    assert "test: concept_accuracy" in (run / "model.pt2.md").read_text()
     assert runtime.load(run / "model.pt2").task == "sum"
     code, _, error = softpnet_here("export", run, "--to", "torch", "--out", "model.onnx", "--task", task)
     assert code == 2 and "--to torch writes a file that ends in .pt2" in error
@@ -339,18 +375,23 @@ def test_the_command_writes_a_run_and_prints_the_difference(softpnet_here, run_f
 def test_folders_that_cannot_be_exported_are_named(softpnet_here, run_folder, list_again, tmp_path):
     run, task = run_folder
     code, _, error = softpnet_here("export", tmp_path / "nothing")
-    assert code == 2 and "is not a run folder" in error
+    assert code == 2 and "there is no folder" in error and "softpnet train TASK --out" in error
     config = json.loads((run / "config.json").read_text())
-    newer = config | {"new_entry": 1, "versions": config["versions"] | {"softpnet": "99.1"}}
+    newer = config | {
+        "settings": config["settings"] | {"swirl": 1},
+        "versions": config["versions"] | {"softpnet": "99.1"},
+    }
     (run / "config.json").write_text(json.dumps(newer))
     list_again(run)
     code, _, error = softpnet_here("export", run, "--task", task)
-    assert code == 2 and "was written by softpnet 99.1, which is newer" in error and "upgrade softpnet" in error
+    assert code == 2 and "was written by softpnet 99.1, newer than this" in error
+    assert error.rstrip().endswith("; upgrade softpnet (it has an unknown entry 'swirl' in 'settings')")
     (run / "config.json").write_text(json.dumps(config))
     list_again(run)
     os.remove(run / "model.safetensors")
     code, _, error = softpnet_here("export", run, "--task", task)
     assert code == 2 and "model.safetensors is missing" in error
+    assert f"make it again with `softpnet train TASK --out {run} --resume`" in error
 
 
 def test_every_format_has_its_engine():

@@ -52,8 +52,8 @@ def test_the_new_anchors_are_read_as_the_value_and_saved_with_the_model(tmp_path
 @pytest.mark.parametrize(
     "value, inputs, options, said",
     [
-        ("nine", NEW, {}, "value 'nine' is that of 0 primitives, expected one; expected one of zero, one, two"),
-        (1, NEW, {}, "value 1 is that of 2 primitives, expected one; name its group, one of digit, look"),
+        ("nine", NEW, {}, "there is no value 'nine'; the values are zero, one, two"),
+        (1, NEW, {}, "value 1 is in several groups; name one with group=, of digit, look"),
         (1, NEW, {"group": "size"}, "there is no group 'size'; the groups are digit, look"),
         ("one", NEW[:, :3], {}, r"anchors are torch.float32 \[2, 3\], expected torch.float32 \['A', 4\]"),
         ("one", NEW.long(), {}, r"anchors are torch.int64 \[2, 4\], expected torch.float32"),

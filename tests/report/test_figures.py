@@ -72,7 +72,8 @@ def test_the_panel_has_both_accuracies_in_percent_and_shades_exactly_the_gap():
     (shade,) = axes.collections
     corners = {(x, round(y)) for x, y in shade.get_paths()[0].vertices.tolist()}
     assert {(1, 30), (1, 50), (3, 90), (3, 82)} <= corners
-    assert axes.get_title() == "run\ngap at the end −8.0"
+    assert axes.get_title() == "run\ngap at the end −8.0 points"
+    assert (axes.get_ylim()[0], round(axes.get_ylim()[1])) == (20, 102)  # 30 is the least that is shown
     one, other = axes.lines
     assert one.get_linestyle() != other.get_linestyle() and one.get_marker() != other.get_marker()
 
@@ -81,7 +82,8 @@ def test_epochs_that_were_not_watched_are_gaps_and_unknown_concepts_leave_one_li
     axes = panel([{"label_accuracy": 0.5, "concept_accuracy": 0.4}, {"loss": 1.0}, {"label_accuracy": None}])
     assert [math.isnan(y) for y in axes.lines[0].get_ydata()] == [False, True, True]
     assert "+10.0" in axes.get_title()
-    alone = panel([{"label_accuracy": 0.5}])
+    alone = panel([{"label_accuracy": 0.99}])
+    assert alone.get_ylim()[0] == 90 and [tick for tick in alone.get_xticks() if 0.5 < tick < 1.5] == [1]
     assert len(alone.lines) == 1 and not alone.collections and alone.get_title() == "run"
 
 
@@ -125,6 +127,16 @@ def test_tasks_stand_in_panels_of_their_own_and_the_marks_are_explained_once(tmp
     said = words(tmp_path / "seeds.png")
     assert [word for word in said if word[1:] in (", one", ", two")] == ["a, one", "a, two", "b, one"]
     assert [said.count(word) for word in ("concept", "label", "100")] == [1, 1, 1]
+    assert said.count("mean of seeds, %") == said.count("concept   label") == 1  # over the first panel's numbers
+
+
+def test_names_take_the_room_that_the_longest_one_needs(monkeypatch, tmp_path):
+    lefts = []
+    place = seeds._panel
+    monkeypatch.setattr(seeds, "_panel", lambda axes, rows: (lefts.append(axes.get_position().x0), place(axes, rows)))
+    for title in ("a, one", "a, one with a name that is long"):
+        seeds.seed_marks(tmp_path / "seeds.png", [summary("a", title, concept=[30.0], label=[90.0])])
+    assert lefts[0] < 0.1 < 0.25 < lefts[1]
 
 
 def test_the_picture_of_the_readme_has_the_means_of_the_records(tmp_path):

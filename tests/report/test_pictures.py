@@ -87,6 +87,13 @@ def test_curves_writes_png_and_svg_with_a_panel_per_quantity(tmp_path: Path) -> 
         assert title in words(tmp_path / "c.png").splitlines()
 
 
+def test_curves_of_one_epoch_have_one_tick_and_constants_an_axis_from_zero(tmp_path: Path) -> None:
+    curves(tmp_path / "c.png", [{"loss": 0.7, "gamma": 1.0}])
+    said = words(tmp_path / "c.png").splitlines()
+    assert "0.75" not in said and "1.25" not in said  # epochs
+    assert not {"0.95", "0.96", "0.98", "1.05"} & {*said} and "0.0" in said
+
+
 def test_curves_leaves_out_what_was_never_recorded(tmp_path: Path) -> None:
     curves(tmp_path / "c.png", [{"loss": 1.0, "acceptance": None}, {"loss": 0.5, "acceptance": float("nan")}])
     assert "acceptance" not in words(tmp_path / "c.png")

@@ -237,6 +237,7 @@ def test_the_verdict_is_one_sentence(metrics, gap, said):
 def test_a_comparison_says_when_so_few_examples_cannot_tell():
     near = [{"concept_accuracy": share} for share in (0.90, 0.91)]
     assert "b reads concepts best of 2 runs" in comparison("ab", near, 100)
+    assert "1.0 points ahead of a" in comparison("ab", near, 100)
     assert "too close to call on 100 examples" in comparison("ab", near, 100)
     assert "one seed each" in comparison("ab", near, 100_000)
 
@@ -263,7 +264,9 @@ def copied(home, tmp_path):
 
 def test_a_run_without_its_model_says_how_to_go_on(home, copied):
     (copied / "model.safetensors").unlink()
-    with pytest.raises(InputError, match=r"has no model.safetensors yet: .*--resume, then report on it"):
+    with pytest.raises(
+        InputError, match=r"model.safetensors is missing, .* make it again with `softpnet train .*--resume`"
+    ):
         report([copied], task=str(home / "own.py"))
 
 
@@ -272,7 +275,9 @@ def test_a_run_of_a_newer_version_says_which_to_install(home, copied, list_again
     config |= {"new": 1, "versions": config["versions"] | {"softpnet": "99.0.1"}}
     (copied / "config.json").write_text(json.dumps(config))
     list_again(copied)
-    with pytest.raises(InputError, match=r"written by softpnet 99\.0\.1, which is newer.*upgrade"):
+    with pytest.raises(
+        InputError, match=r"written by softpnet 99\.0\.1, newer than this .*; upgrade softpnet \(.*'new'\)$"
+    ):
         report([copied], task=str(home / "own.py"))
 
 

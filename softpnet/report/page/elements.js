@@ -17,7 +17,10 @@ const el = (tag, attributes, ...children) => fill(document.createElement(tag), a
 const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
 const signed = (value, digits = 1) => value.toFixed(digits).replace("-", "−");
-const percent = (share, digits = 1) => `${signed(100 * share, digits)}\u00a0%`;
+/* What is not nothing is never shown as 0. */
+const percent = (share, digits = 1) => (share > 0 && 100 * share < 0.5 * 10 ** -digits
+  ? `<${(10 ** -digits).toFixed(digits)}\u00a0%` : `${signed(100 * share, digits)}\u00a0%`);
+const probability = (p) => (p >= 0.9995 ? ">0.999" : p < 0.0005 ? "<0.001" : p.toFixed(3));
 const words = (name) => name.replaceAll("_", " ").replaceAll("/", ", ");
 const number = (value) => value.toLocaleString("en");
 
@@ -54,8 +57,10 @@ function table(caption, heads, rows, { sort = true } = {}) {
     return head;
   });
   draw(rows);
-  return el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption },
+  const wide = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption },
     el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, columns)), body));
+  new ResizeObserver(() => wide.classList.toggle("more", wide.scrollWidth > wide.clientWidth)).observe(wide);
+  return wide;
 }
 
 /* A small bar from 0 to 1 behind its number. */

@@ -94,7 +94,7 @@ function explorerSection(run, diagram) {
         type: "button", class: "value", id: `value-${i}-${v}`, "aria-pressed": String(fixed.get(i) === v), disabled: !diagram && !data.changed,
         onclick: () => fix(i, v), title: then === null ? null : `with ${values[v]} the label is ${then}`,
       }, el("span", { class: "name" }, values[v], marks.length ? el("span", { class: "mark" }, marks.join(", ")) : null),
-      bar(p[v], p[v] >= 0.9995 ? "1" : p[v] < 0.0005 ? "0" : p[v].toFixed(3)),
+      bar(p[v], probability(p[v])),
       then === null ? null : el("span", { class: then === data.label[at] ? "then same" : "then" }, `→ ${then}`));
     });
     const more = values.length > MANY ? el("button", { type: "button", class: "link", onclick: () => { if (!unfolded.delete(i)) unfolded.add(i); draw(); } }, all ? "fewer values" : `all ${values.length} values`) : null;
@@ -104,9 +104,9 @@ function explorerSection(run, diagram) {
   function slotCard(slot) {
     const mine = concepts.map((_, i) => i).filter((i) => concepts[i].slot === slot);
     const near = [...new Map(mine.map((i) => [concepts[i].near, concepts[i]])).values()].map((each) => el("p", { class: "near" },
-      "nearest anchors ", data.near[at][each.near].map(([anchor, far]) => {
+      "nearest anchors: ", data.near[at][each.near].map(([anchor, far], i, all) => {
         const own = data.anchors[each.group][anchor], name = run.groups[each.group].primitives[own.primitive];
-        return el("span", { class: "anchor" }, own.png ? shown(own, "") : null, el("span", {}, name, " ", el("span", { class: "faint" }, short(far))));
+        return el("span", { class: "anchor" }, own.png ? shown(own, "") : null, el("span", {}, name, el("span", { class: "faint" }, ` (distance ${far < 1 ? short(far) : far.toFixed(1)})${i + 1 < all.length ? "," : ""}`)));
       })));
     return el("div", { class: "slot" }, el("div", { class: "head" }, shown(data.inputs[at][slot], `input of slot ${slot + 1}`), el("h3", {}, `Slot ${slot + 1}`)), mine.map(conceptCard), near);
   }

@@ -64,7 +64,7 @@ function curvesSection(run) {
     }
     const losses = series([...new Set(history.flatMap((epoch) => Object.keys(epoch)))].filter((name) => name.startsWith("loss")));
     if (losses.length) chart("Losses", lineChart({ series: losses, label: "Losses by epoch" }));
-    if (!watched) charts.push(el("p", { class: "note" }, "The concept–label gap by epoch is not known: the run was trained without --watch, or its test examples have no true concepts."));
+    if (run.unwatched) charts.push(el("p", { class: "note" }, run.unwatched.why, " ", el("code", {}, run.unwatched.command)));
   } else charts.push(el("p", { class: "note" }, "The run folder holds no history of its epochs."));
   if (Object.keys(run.calibration).length) {
     chart("Calibration: is it right as often as it says?", calibrationChart(run.calibration), "On the dashed line, confidence is honest. A larger dot holds more readings.");
