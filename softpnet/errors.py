@@ -23,7 +23,11 @@ class InputError(SoftPNetError, ValueError):
 
 
 class EchoedError(InputError):
-    """Another of the processes that train together has said why."""
+    """Another of the processes that train together has said why; where that was on another host, one says it aloud."""
+
+    def __init__(self, rank: int, why: str, aloud: bool = False) -> None:
+        super().__init__(f"process {rank} of those that train together cannot begin: {why}")
+        self.aloud = aloud
 
 
 class TrainingError(SoftPNetError, RuntimeError):

@@ -9,7 +9,7 @@ import sys
 import traceback
 import warnings
 from functools import partial
-from typing import Annotated, Any, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, NoReturn, get_args, get_origin, get_type_hints, is_typeddict
 
 import tyro
 
@@ -26,11 +26,12 @@ from softpnet.cli.search import Search
 from softpnet.cli.suggest import Suggest
 from softpnet.cli.table import ResultTable
 from softpnet.cli.train import INTERRUPTED, Train
-from softpnet.errors import EchoedError, InputError, ShareWarning, SoftPNetError
+from softpnet.errors import EchoedError, InputError, ShareWarning, SoftPNetError, describe
 from softpnet.terminal import complain, harmless, unless_gone
 from softpnet.training.interrupt import ENDINGS, heeded
 from softpnet.training.launcher import is_first
 from softpnet.training.memory import memory_errors_named
+from softpnet.training.notes import leave_note
 
 COMMANDS = {
     "train": Train,
@@ -73,22 +74,36 @@ def main() -> None:
         for ending in ENDINGS:
             signal.signal(ending, signal.SIG_IGN)
         sys.exit(code)
-    except EchoedError:
+    except EchoedError as error:
+        if error.aloud:
+            complain(f"softpnet: {error}")
         sys.exit(2)
     except SoftPNetError as error:
-        complain(f"softpnet: {error}")
-        sys.exit(2)
+        _fail(str(error))
     except BrokenPipeError:
         # Whoever read our output has gone; what is still in the buffer must not be tried again at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        complain(f"softpnet: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
-        sys.exit(2)
+        _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
     except KeyboardInterrupt:
         # Impatient further ones would only disturb Python while it waits for what it has already told to stop.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.exit(INTERRUPTED)
+    except SystemExit as left:
+        if left.code == 2:
+            leave_note("its command line was not understood")
+        raise
+    except Exception as error:
+        leave_note(describe(error))
+        raise
+
+
+def _fail(why: str) -> NoReturn:
+    """Say why, also to those that wait to train together with this process."""
+    complain(f"softpnet: {why}")
+    leave_note(why)
+    sys.exit(2)
 
 
 def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

@@ -74,7 +74,9 @@ def run_and_show(
     from softpnet.experiments.reproduce import run_missing
     from softpnet.report.pages import around_marks
     from softpnet.task.hardware import Hardware
+    from softpnet.training.launcher import check_alone
 
+    check_alone("each of these runs is trained by one")
     if jobs is not None and jobs < 1:
         raise InputError(f"--jobs is {jobs}, expected at least 1")
     engines.find(on)

@@ -40,17 +40,12 @@ def run_missing(
     Closing the iterator asks the runs under way to stop; each makes a checkpoint, and the next call goes on from it.
     A run that fails does not keep the others from running; what failed is raised at the end.
     """
-    try:
-        for row in rows:
-            record_path(records, row).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        folder = error.filename
-        raise InputError(f"{folder} cannot be a folder for records: {error.strerror}; name another one") from error
     wanted, failed = missing(rows, seeds, records), []
     _sweep(rows, seeds, records)
     if not wanted:
         return
     with engines.opened(on, records, device) as engine, ThreadPoolExecutor(jobs or engine.places) as pool:
+        _make_folders(rows, records)  # only now: what is refused leaves none
         futures = {pool.submit(_run, row, seed, records, engine): (row, seed) for row, seed in wanted}
         try:
             for future in as_completed(futures):
@@ -65,6 +60,15 @@ def run_missing(
             engine.stop()
     if failed:
         raise TrainingError(f"{len(failed)} of {len(wanted)} runs failed:\n" + "\n".join(dict.fromkeys(failed)))
+
+
+def _make_folders(rows: Sequence[Row], records: Path) -> None:
+    try:
+        for row in rows:
+            record_path(records, row).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        folder = error.filename
+        raise InputError(f"{folder} cannot be a folder for records: {error.strerror}; name another one") from error
 
 
 def _run(row: Row, seed: int, records: Path, engine: Engine) -> None:

@@ -88,9 +88,11 @@ def check_alike(fabric: Fabric, config: Config) -> None:
     if fabric.world_size == 1:
         return
     found = json.loads(config.to_bytes())
+    origin = found.get("origin") or {}
     mine = {name: found.get(name) for name in SAME}
+    mine |= {"options": origin.get("options"), "sha256 of the task's file": origin.get("sha256")}
     theirs = fabric.broadcast(mine)
-    changed = [word for name in SAME for word in _changes(name, theirs[name], mine[name])]
+    changed = [word for name in mine for word in _changes(name, theirs[name], mine[name])]
     other = InputError(
         f"process {fabric.global_rank} on {socket.gethostname()} would train on something else than process 0: "
         f"{'; '.join(changed)}; give all hosts the same files and options"

@@ -33,7 +33,7 @@ class Launcher(NamedTuple):
 def launcher(environment: Mapping[str, str] | None = None) -> Launcher | None:
     """What has started this process, if it says how many there are; torchrun may run under Slurm."""
     found = os.environ if environment is None else environment
-    if "TORCHELASTIC_RUN_ID" in found:
+    if is_under_torchrun(found):
         return Launcher(TORCHRUN, *(int(found[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")))
     # Without a step a batch script runs the command itself, once, whatever it has asked for.
     several = "SLURM_STEP_ID" in found and int(found.get("SLURM_NTASKS", "1")) > 1
@@ -59,9 +59,27 @@ def is_first() -> bool:
     return (int(os.environ.get("LOCAL_RANK", "0")) if found is None else found.rank) == 0
 
 
+def is_under_torchrun(environment: Mapping[str, str] | None = None) -> bool:
+    return "TORCHELASTIC_RUN_ID" in (os.environ if environment is None else environment)
+
+
+def restarts() -> int:
+    """How often torchrun has started this process again, after one of those that train together had ended."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
 def is_restarted() -> bool:
-    """Whether torchrun has started this process again, after one of those that train together had ended."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    return restarts() > 0
+
+
+def check_alone(what: str) -> None:
+    """Raise in one of several processes that were started to train together; `what` says why that is none's work."""
+    found = launcher()
+    if found is not None and found.processes > 1:
+        raise InputError(
+            f"{found.processes} processes were started to train together, but {what}; start this command without "
+            "torchrun or srun, or use --jobs"
+        )
 
 
 def with_launcher(hardware: Hardware) -> Hardware:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -88,17 +89,18 @@ def launched(hardware: Hardware, idle_parts: bool = False) -> Fabric:
         raise InputError(
             f"precision {hardware.precision!r} cannot run on {fabric.device.type}; use {instead!r} or 'auto'"
         )
+    began = time.monotonic()
     try:
         if started is not None and started.name == TORCHRUN:
-            meet(started.rank, started.processes, fabric.device.type, wait)
+            meet(started, fabric.device.type, wait)
         fabric.launch()
     except RuntimeError as error:
         if not several:
             raise
         raise TrainingError(
             f"the {hardware.processes} processes that train together did not find each other within "
-            f"{hardware.wait_seconds} seconds ({_first_line(error)}); look at what the others said, and whether their "
-            "hosts can reach each other"
+            f"{time.monotonic() - began:.0f} seconds ({_first_line(error)}); look at what the others said, and whether "
+            "their hosts can reach each other"
         ) from error
     if several:
         with lost_processes_named(fabric):
@@ -112,7 +114,7 @@ SAME_VERSIONS = ("softpnet", "commit", "torch", "python")
 def check_versions(fabric: Fabric) -> None:
     """Raise where a process computes with other versions than the first one."""
     found = versions()
-    mine = {name: found[name] for name in SAME_VERSIONS}
+    mine = {name: found[name] or "unknown" for name in SAME_VERSIONS}  # git may not be there, or no clone
     host, theirs = fabric.broadcast((socket.gethostname(), mine))
     other = InputError(
         f"process {fabric.global_rank} on {socket.gethostname()} runs other versions than process 0 on {host}: "
@@ -122,12 +124,19 @@ def check_versions(fabric: Fabric) -> None:
 
 
 def agreed(fabric: Fabric, failed: SoftPNetError | None) -> None:
-    """Raise in every process where one of them has failed; only those that have say why."""
-    anywhere = any_process(fabric, failed is not None)
+    """Raise in every process where one of them has failed. Those that have say why, and so does the first process of
+    each other host: a person may look at that one's."""
+    rank, count = fabric.global_rank, fabric.world_size
+    flags = totals(fabric, [float(other == rank and failed is not None) for other in range(count)])
+    ranks = [other for other, flag in enumerate(flags) if flag]
+    why = fabric.broadcast(str(failed), ranks[0]) if ranks and count > 1 else ""
     if failed is not None:
         raise failed
-    if anywhere:
-        raise EchoedError("another of the processes that train together cannot begin; look at what it said")
+    if ranks:
+        started = launcher()
+        here = count if started is None else started.here
+        told = {other // here for other in ranks}
+        raise EchoedError(ranks[0], why, aloud=rank % here == 0 and rank // here not in told)
 
 
 def any_process(fabric: Fabric, flag: bool) -> bool:

@@ -43,9 +43,10 @@ def dealt_anew(training: Training, files: Sequence[Stored]) -> tuple[dict[str, T
     found["global_generator"] = files[fabric.global_rank][0]["global_generator"] if mine else torch.get_rng_state()
     found["order"] = _rest(training, [stored["order"] for stored, _ in files], int(numbers["at"]["step"]))
     if fabric.is_global_zero:
+        now = "1 process" if fabric.world_size == 1 else f"{fabric.world_size} processes"
         warnings.warn(
-            f"the run goes on with {fabric.world_size} processes instead of {len(files)}: nothing is lost, but its "
-            "bits differ from those of a run that was never stopped",
+            f"the run goes on with {now} instead of {len(files)}: nothing is lost, but its bits differ from those of a "
+            "run that was never stopped",
             stacklevel=2,
         )
     return found, numbers | {"at": numbers["at"] | _means([others["at"] for _, others in files])}

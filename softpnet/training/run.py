@@ -65,8 +65,10 @@ class Run:
             # One host may have been started anew, and another by torchrun again.
             self.resume = any_process(fabric, self.resume)
             if self.path is not None:
+                described = config()
+                check_alike(fabric, described)  # before there is a folder: what is refused leaves none
                 self.folder = stack.enter_context(opened(self.path, fabric))
-                begin(self.folder, config(), self.resume, fabric)
+                begin(self.folder, described, self.resume, fabric)
             yield
 
     @contextlib.contextmanager
@@ -149,7 +151,7 @@ def _check_shared(path: Path, fabric: Fabric) -> None:
 def begin(folder: RunFolder, config: Config, resume: bool, fabric: Fabric) -> bool:
     """Write the configuration of a new run, or hold it against the one that is there; True if that run is finished."""
     there = CONFIG in folder
-    check_alike(fabric, config)  # when all have looked, the first one may write
+    fabric.barrier()  # when all have looked, the first one may write
     if not there:
         if fabric.is_global_zero:
             folder.write(CONFIG, config.to_bytes())

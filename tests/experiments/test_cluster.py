@@ -24,7 +24,7 @@ from softpnet.training.launcher import launcher
 from softpnet.training.lock import hold
 from tests.experiments.stand_in_ray import ActorUnavailableError, RayActorError, RayError, RayTaskError, StandIn
 from torture.subject import PATIENCE_S, outcome
-from torture.tiny import fit
+from torture.tiny import FILE, fit
 
 ROOT = Path(__file__).parents[2]
 TASK = """
@@ -107,6 +107,23 @@ def test_the_command_says_it_before_anything_is_run(softpnet_here, tmp_path):
         assert code == 2 and error.startswith(f"softpnet: {said}") and len(error.splitlines()) == 1
 
 
+def test_a_command_that_is_refused_leaves_no_folders(softpnet_here, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("tiny.py").write_text(FILE)
+    code, _, error = softpnet_here("compare", "tiny.py", "--on", "local://x", "--records", "refused")
+    assert code == 2 and "this machine has no address" in error
+    assert not Path("refused").exists()
+
+
+@pytest.mark.parametrize("command", [("compare", "kand_logic"), ("reproduce", "table1")])
+def test_one_of_several_that_train_together_makes_no_runs(softpnet_here, monkeypatch, tmp_path, command):
+    for name, value in {"TORCHELASTIC_RUN_ID": "1", "RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    code, _, error = softpnet_here(*command, "--records", tmp_path / "refused")
+    assert code == 2 and not (tmp_path / "refused").exists()
+    assert "2 processes were started to train together, but each of these runs is trained by one; start this" in error
+
+
 def test_without_ray_the_extra_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"the package ray is missing; pip install 'softpnet\[cluster\]' brings it"):
@@ -122,12 +139,31 @@ def test_an_address_that_does_not_answer_is_said_in_bounded_time(ray, monkeypatc
         if listens:
             door.listen()
         address = f"127.0.0.1:{door.getsockname()[1]}"
-        with pytest.raises(InputError, match=rf"no Ray cluster answers at ray://{address} within 0 s; begin one with"):
-            connect.connect(address, tmp_path, "CPU")
-        monkeypatch.setenv("RAY_ADDRESS", address)
-        with pytest.raises(InputError, match=rf"no Ray cluster answers at {address} within"):
-            connect.connect("", tmp_path, "CPU")
+        said = r"answers at {} within 0 s" if listens else r"can be reached at {} \(Connection refused\)"
+        if not listens:  # Ray, which takes seconds to import, is not even asked for
+            monkeypatch.setattr(connect, "optional_package", lambda *given: pytest.fail("it was imported"))
+        for given, name in ((address, f"ray://{address}"), ("", address)):
+            monkeypatch.setenv("RAY_ADDRESS", address)
+            with pytest.raises(InputError, match=f"no Ray cluster {said.format(name)}; begin one with `ray start"):
+                connect.connect(given, tmp_path, "CPU")
     assert made.given == []
+
+
+def test_a_host_that_takes_no_connection_is_given_up_in_bounded_time(ray, monkeypatch, tmp_path):
+    def slow(address, timeout):
+        raise TimeoutError
+
+    ray()
+    monkeypatch.setattr(connect.socket, "create_connection", slow)
+    with pytest.raises(InputError, match=r"no Ray cluster answers at ray://10\.9\.9\.9:1 within 10 s; begin one with"):
+        connect.connect("10.9.9.9:1", tmp_path, "CPU")
+
+
+def test_without_a_cluster_of_this_machine_auto_is_refused_in_words_of_ours(ray, monkeypatch, tmp_path):
+    ray(refuses=ConnectionError("specify the one to connect to by setting `--address` flag"))
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    with pytest.raises(InputError, match="no Ray cluster was begun on this machine, which RAY_ADDRESS=auto stands"):
+        connect.connect("", tmp_path, "CPU")
 
 
 def test_an_address_without_a_port_is_refused(ray, tmp_path):
@@ -149,7 +185,8 @@ def test_an_address_without_a_port_is_refused(ray, tmp_path):
 )
 def test_what_ray_refuses_is_one_sentence(ray, monkeypatch, tmp_path, error, said):
     ray(refuses=error)
-    monkeypatch.setattr(connect, "_check_answers", lambda *given: None)
+    for check in ("_check_reached", "_check_answers"):
+        monkeypatch.setattr(connect, check, lambda *given: None)
     with pytest.raises(InputError, match=f"the Ray cluster at ray://h:1 {said}"):
         connect.connect("h:1", tmp_path, "CPU")
 

@@ -27,7 +27,7 @@ from softpnet.training.launcher import is_first, launcher, with_launcher
 from softpnet.training.lock import hold
 from softpnet.training.meeting import agreed_name
 from softpnet.training.order import own_order, warm_up_ids
-from softpnet.training.processes import launched
+from softpnet.training.processes import SAME_VERSIONS, check_versions, launched
 from softpnet.training.run import Run
 from tests.training import pair
 from tests.training.test_checkpoint import Crash, crash_at, outcome
@@ -109,7 +109,7 @@ def test_a_run_goes_on_with_fewer_processes_and_nothing_is_lost(two, tmp_path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert Checkpoints(folder, training, None, None).restore()
-    assert "goes on with 1 processes instead of 2" in str(caught[0].message)
+    assert "goes on with 1 process instead of 2" in str(caught[0].message)
     for rank, shard in enumerate(shards):
         for name in ("started", "count", "rows"):
             assert torch.equal(getattr(training.state, name)[rank::2], shard[f"state.{name}"])
@@ -137,12 +137,12 @@ def test_a_run_goes_on_with_fewer_processes_and_nothing_is_lost(two, tmp_path):
 def test_what_cannot_begin_together_is_said_by_one_and_ends_both(two, case, rank, sentence):
     speaker, other = said(two, rank)[case], said(two, 1 - rank)[case]
     assert speaker.startswith("InputError: ") and sentence in speaker
-    assert other.startswith("EchoedError: another of the processes that train together cannot begin")
+    assert other == f"EchoedError: process {rank} of those that train together cannot begin: {speaker[12:]}"
 
 
 def test_a_process_that_only_echoes_says_nothing(monkeypatch, capsys):
     def echo(*_):
-        raise EchoedError("said elsewhere")
+        raise EchoedError(1, "said elsewhere")
 
     monkeypatch.setattr(command, "_parsed", echo)
     with pytest.raises(SystemExit, match="2"):
@@ -160,6 +160,16 @@ def test_the_first_process_warns_for_all_and_each_for_its_own_share(monkeypatch,
     command._warn("the first sees it", UserWarning, "file", 1)
     said = capsys.readouterr().err.splitlines()
     assert said == ["softpnet: warning: one sees it", "softpnet: warning: the first sees it"]
+
+
+def test_a_commit_that_is_not_known_is_named_so(monkeypatch):
+    monkeypatch.setattr(
+        "softpnet.training.processes.versions", lambda: dict.fromkeys(SAME_VERSIONS, "1") | {"commit": ""}
+    )
+    theirs = "other", dict.fromkeys(SAME_VERSIONS, "1")
+    host = SimpleNamespace(world_size=1, global_rank=0, broadcast=lambda mine: theirs)
+    with pytest.raises(InputError, match="than process 0 on other: commit was 1, is unknown; install the same"):
+        check_versions(host)
 
 
 def test_launchers_are_known_by_what_they_set():
@@ -255,7 +265,7 @@ def test_processes_that_are_started_again_do_not_meet_those_that_have_ended():
     store.set("softpnet/offer", "old")
     store.set("softpnet/old/met", '["someone else"]')
     with pytest.raises(RuntimeError, match="timed out"):
-        agreed_name(store, 1, 2, wait)
+        agreed_name(store, 1, 2, 1, wait)
     # But once the first one accepts what this one has answered, they meet under that name.
     answers, plain = [], store.set
 
@@ -264,7 +274,7 @@ def test_processes_that_are_started_again_do_not_meet_those_that_have_ended():
         plain("softpnet/old/met", json.dumps(answers))
 
     store.set = accept
-    assert agreed_name(store, 1, 2, timedelta(seconds=PATIENCE_S)) == "old"
+    assert agreed_name(store, 1, 2, 1, timedelta(seconds=PATIENCE_S)) == "old"
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])

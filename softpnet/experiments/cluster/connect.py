@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ LOOKED_S = 60.0
 """A node that has not said by then what it is like is asked again by the first run on it."""
 OWN = "local"
 """Ray's word for a cluster that is begun, and ended, by who asks for it."""
+AUTO = "auto"
+"""Ray's word for the one that was begun on this machine."""
 OWN_STORE = 100_000_000
 """Bytes of memory for objects in a cluster of our own, where all see the same disk."""
 
@@ -49,6 +52,8 @@ def connect(address: str, records: Path, resource: str) -> Cluster:
     given = f"ray://{address}" if address else os.environ.get("RAY_ADDRESS") or OWN
     if given == OWN:
         _lock_own()
+    elif _target(given) != AUTO:
+        _check_reached(given)  # before Ray is imported, which takes seconds
     ray = optional_package("ray", "cluster")
     name = _init(ray, given)
     nodes = alive(ray)
@@ -78,35 +83,62 @@ def _init(ray: Any, given: str) -> str:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         ray.init(OWN, num_cpus=cores, include_dashboard=False, object_store_memory=OWN_STORE, **quiet)
         return "a Ray cluster of this machine"
-    target = given.removeprefix("ray://")
-    if target != "auto":  # Ray's own word for the one that was begun on this machine
+    target = _target(given)
+    if target != AUTO:
         _check_answers(target, given)
     try:
         ray.init(given, **quiet)
     except (RuntimeError, ConnectionError, ValueError, ray.exceptions.RayError) as error:
-        said = " ".join(str(error).split())[:500]
-        if "version" in said.lower():
-            raise InputError(f"the Ray cluster at {given} has other versions than this machine: {said}") from error
-        raise InputError(f"the Ray cluster at {given} could not be joined: {said}") from error
+        raise _not_joined(given, error) from error
     return f"the Ray cluster at {given}"
+
+
+def _target(given: str) -> str:
+    return given.removeprefix("ray://")
+
+
+def _not_joined(given: str, error: Exception) -> InputError:
+    said = " ".join(str(error).split())[:500]
+    if "version" in said.lower():
+        return InputError(f"the Ray cluster at {given} has other versions than this machine: {said}")
+    if _target(given) == AUTO and isinstance(error, ConnectionError):
+        return InputError(
+            "no Ray cluster was begun on this machine, which RAY_ADDRESS=auto stands for; begin one with `ray start "
+            "--head`, or leave RAY_ADDRESS out for one of this command alone"
+        )
+    return InputError(f"the Ray cluster at {given} could not be joined: {said}")
+
+
+def _check_reached(given: str) -> None:
+    """Raise for an address that nothing can be sent to; at once, where nothing listens there."""
+    host, _, port = _target(given).rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise InputError(f"the address {given!r} of a Ray cluster is not of the form HOST:PORT or ray://HOST:PORT")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWERS_S).close()
+    except TimeoutError:
+        raise _silent(f"answers at {given} within {ANSWERS_S:.0f} s") from None
+    except OSError as error:
+        raise _silent(f"can be reached at {given} ({error.strerror or error})") from error
+
+
+def _silent(what: str) -> InputError:
+    return InputError(
+        f"no Ray cluster {what}; begin one with `ray start --head`, and name ray://HOST:10001, or, on a node of it, "
+        "RAY_ADDRESS=HOST:6379"
+    )
 
 
 def _check_answers(target: str, given: str) -> None:
     """Ray itself would try for minutes, and then end the process."""
     grpc = optional_package("grpc", "cluster")
-    host, _, port = target.rpartition(":")
-    if not host or not port.isdecimal():
-        raise InputError(f"the address {given!r} of a Ray cluster is not of the form HOST:PORT or ray://HOST:PORT")
     if os.environ.get("RAY_USE_TLS", "0") not in ("0", ""):
         return
     channel = grpc.insecure_channel(target)
     try:
         grpc.channel_ready_future(channel).result(timeout=ANSWERS_S)
     except grpc.FutureTimeoutError:
-        raise InputError(
-            f"no Ray cluster answers at {given} within {ANSWERS_S:.0f} s; begin one with `ray start --head`, and name "
-            "ray://HOST:10001, or, on a node of it, RAY_ADDRESS=HOST:6379"
-        ) from None
+        raise _silent(f"answers at {given} within {ANSWERS_S:.0f} s") from None
     finally:
         channel.close()
 

@@ -17,6 +17,7 @@ from softpnet.rules.confidence import compiled_rule
 from softpnet.task.hardware import SINGLE
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
+from softpnet.training.launcher import check_alone
 from softpnet.training.processes import checked_device
 
 Metric = Literal["label_accuracy", "rule_agreement", "concept_accuracy"]
@@ -117,12 +118,8 @@ def make_plan(
         raise InputError(
             f"--processes is {where['processes']}, but a trial is trained by one; --jobs trains several side by side"
         )
+    check_alone("a trial is trained by one")
     model = Learner(task, method=row.method, preset=row.preset, seed=seed, **row.settings, **where)
-    if model.hardware.processes != 1:
-        raise InputError(
-            f"{model.hardware.processes} processes were started to train together, but a trial is trained by one; "
-            "start this command on each host without torchrun or srun, or use --jobs"
-        )
     if "precision" in where:
         where["precision"] = model.hardware.precision  # what "auto" stands for here: hosts must agree
     settings = model.settings
