@@ -23,9 +23,10 @@ from softpnet.networks.reader import Reader, read
 from softpnet.rules.function import check_rule
 from softpnet.storage import refuse_code
 from softpnet.targets.source import State
-from softpnet.task.anchors import AnchorSet
+from softpnet.task.anchors import AnchorSet, check_kinds
 from softpnet.task.data import Anchors, Examples
 from softpnet.task.hardware import Hardware
+from softpnet.task.inputs import check_kind
 from softpnet.task.lazy import first_readable
 from softpnet.task.settings import Preset, checked_seed, resolve
 from softpnet.task.task import Task, checked_task
@@ -167,6 +168,10 @@ class Learner(Trained):
 
     def _accepted(self, *given: Any) -> Given:
         accepted = accept(self.task, self.method_class, self.method, self.settings, self.seed, *given)
+        check_kinds(self.task.space, accepted.inputs, accepted.anchors)
+        if accepted.validation is not None:
+            held = accepted.validation.inputs.dtype
+            check_kind("inputs of the validation set", held, "the training inputs", accepted.inputs.dtype)
         self.anchors, self.input_shape = accepted.anchors, accepted.inputs.shape[2:]
         return accepted
 

@@ -18,7 +18,7 @@ from softpnet.rules.confidence import label_probabilities
 from softpnet.rules.labels import unknown_in
 from softpnet.task.anchors import AnchorSet
 from softpnet.task.data import Inputs
-from softpnet.task.inputs import check_concepts, check_inputs, check_labels
+from softpnet.task.inputs import check_concepts, check_inputs, check_kind, check_labels
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 from softpnet.training.processes import checked_device
@@ -53,7 +53,7 @@ class Trained:
 
         It is computed where the model is, and the answer is on the CPU.
         """
-        inputs = check_inputs(inputs, self.task.space, self.input_shape)
+        inputs = self._checked(inputs)
         log_p = read(self._fitted(), inputs)
         check_read(log_p.amax(-1), inputs)  # NaN, or no value that is possible
         return decided(self.task, log_p, self.calibration, reject)
@@ -63,7 +63,7 @@ class Trained:
 
         A source is read as far as answers are asked for, and nothing of it is kept.
         """
-        inputs = check_inputs(inputs, self.task.space, self.input_shape)
+        inputs = self._checked(inputs)
         check_reject(reject, self.calibration)
         return self._streamed(self._fitted(), inputs, reject)
 
@@ -82,7 +82,7 @@ class Trained:
         Several groups or attributes, and several entries of a label vector, also have their own accuracies:
         "concept_accuracy/speed", "label_accuracy/entry 0". "label_ece" needs P(y|x), and so a compiled rule.
         """
-        inputs = check_inputs(inputs, self.task.space, self.input_shape)
+        inputs = self._checked(inputs)
         whole = check_labels(labels, len(inputs), self.task)
         truth = None if concepts is None else check_concepts(concepts, len(inputs), self.task.space)
         found = self.predict(inputs)
@@ -94,7 +94,7 @@ class Trained:
     @torch.inference_mode()
     def embed(self, inputs: Any) -> list[Tensor]:
         """Embeddings of the slots of each group, `[N, n_g, D]`."""
-        inputs = check_inputs(inputs, self.task.space, self.input_shape)
+        inputs = self._checked(inputs)
         module = self._fitted()
         parts = map(module.embed, in_parts(module, inputs))
         return [check_read(torch.cat(group).cpu(), inputs) for group in zip(*parts, strict=True)]
@@ -129,13 +129,20 @@ class Trained:
         They are uncertain given their labels, typical, and unlike each other and the anchors there are.
         `Anchors.at` makes anchors of them. Of many examples some are looked at, evenly spread.
         """
-        inputs = check_inputs(inputs, self.task.space, self.input_shape)
+        inputs = self._checked(inputs)
         whole = check_labels(labels, len(inputs), self.task)
         return suggest_slots(self.task, self._fitted(), self.calibration, self.anchors, inputs, whole, count)
 
     def encoder(self, name: str | None = None) -> nn.Module:
         """A copy of the trained encoder of this name, which may be left out where there is only one."""
         return self._fitted().encoder(name)
+
+    def _checked(self, given: Any) -> Inputs:
+        """Inputs of the size and kind of those in training."""
+        inputs = check_inputs(given, self.task.space, self.input_shape)
+        for own in self.anchors[:1]:
+            check_kind("inputs", inputs.dtype, "those of training", own.inputs.dtype)
+        return inputs
 
     def _fitted(self) -> Reader:
         if self.module is None:

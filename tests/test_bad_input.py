@@ -11,6 +11,8 @@ from softpnet import (
     Anchors,
     ConceptSpace,
     Corruption,
+    Data,
+    Examples,
     Group,
     InputError,
     Learner,
@@ -25,8 +27,12 @@ from softpnet import (
 )
 from softpnet import targets as sources
 from softpnet.data.rows import read_rows
+from softpnet.report.judge import data_fingerprint
 from softpnet.rules import compile as compiling
 from softpnet.rules.make_cache import make_cache
+from softpnet.task.data import make_data
+from softpnet.task.inputs import check_data
+from softpnet.training.streams import Streams
 
 QUICK = {"epochs": 1, "warmup_steps": 1, "episodes": 2, "copies": 1, "batch_size": 8}
 CACHE = {"targets": "cache"}
@@ -327,7 +333,29 @@ def test_a_label_function_that_returns_what_torch_cannot_compute_with_is_refused
 
 def test_labels_that_are_no_tensor_are_refused():
     parts = "labels are list", "expected an integer tensor", "use torch.as_tensor(labels)"
-    assert_refused(*parts, labels=LABELS.tolist())
+    assert_refused(*parts, labels=["one"] * 16)
+
+
+def test_labels_concepts_and_anchors_may_be_lists_or_arrays():
+    given = Anchors(ANCHORS.inputs.numpy(), [0, 1, 2])
+    one, other = (
+        Learner(adding(), encoder=Small, threads=1, **QUICK).fit(IMAGES, labels, anchors)
+        for labels, anchors in ((LABELS, ANCHORS), (LABELS.tolist(), given))
+    )
+    assert all(map(torch.equal, one.module.state_dict().values(), other.module.state_dict().values()))
+    tensors, plain = (LABELS, CONCEPTS), (LABELS.numpy(), CONCEPTS.tolist())
+    assert one.score(IMAGES, *tensors) == one.score(IMAGES, *plain)
+    examples = [Examples(IMAGES, *truth) for truth in (tensors, plain)]
+    made = [
+        make_data(adding(data=lambda streams, e=each, a=anchors: Data(e, a, {"test": e})), Streams(0))
+        for each, anchors in zip(examples, (ANCHORS, given), strict=True)
+    ]
+    assert data_fingerprint(made[0]) == data_fingerprint(made[1])
+
+
+def test_anchors_that_are_no_numbers_are_not_told_of_sources():
+    with pytest.raises(InputError, match=r"anchors of group 'concept' are str, expected a tensor \[P, ...\]$"):
+        Learner(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, Anchors("abc", torch.arange(3)))
 
 
 def test_another_number_of_labels_than_examples_is_refused():
@@ -668,6 +696,60 @@ def test_encoders_by_name_that_leave_one_out_are_refused():
     assert_refused("no encoder for 'concept'", "left, right", encoder={"left": Small, "right": Small})
 
 
+def test_an_encoder_of_no_group_is_refused():
+    parts = "no group has 'left'", "the encoders given are concept, left, expected one for each of concept"
+    assert_refused(*parts, encoder={"concept": Small, "left": Small})
+
+
+WHOLE = (100 * IMAGES).long()
+
+
+@pytest.mark.parametrize("inputs", [WHOLE, WHOLE.to(torch.uint16), WHOLE.numpy().astype("uint32"), list(WHOLE)])
+def test_whole_inputs_beside_real_anchors_are_named(inputs):
+    parts = "inputs are whole numbers (torch.", "anchors of group 'concept' are real ones (torch.float32)", ".float()"
+    assert_refused(*parts, inputs=inputs)
+
+
+def test_whole_anchors_beside_real_inputs_are_named():
+    parts = "anchors of group 'concept' are whole numbers (torch.int64), but inputs are real ones", ".float()"
+    assert_refused(*parts, anchors=Anchors(ANCHORS.inputs.long(), ANCHORS.concepts))
+
+
+def test_whole_inputs_of_an_encoder_of_real_ones_are_not_to_be_resized():
+    parts = "whole-number inputs of size 1x16x16 do not fit", "convert them by .float()"
+    assert_refused(*parts, inputs=WHOLE, anchors=Anchors(ANCHORS.inputs.long(), ANCHORS.concepts))
+
+
+def test_validation_and_test_inputs_are_of_the_kind_of_the_training_inputs():
+    held, sentence = Examples(WHOLE, LABELS), "are whole numbers .*, but the training inputs are real ones"
+    with pytest.raises(InputError, match=f"inputs of the validation set {sentence}"):
+        Learner(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS, validation=held)
+    task = adding(data=lambda streams: Data(Examples(IMAGES, LABELS), ANCHORS, {"test": held}))
+    with pytest.raises(InputError, match=f"test set 'test': inputs {sentence}"):
+        check_data(task, task.data(None))
+    assert "inputs are whole numbers" in check_task(task)["inputs"].message
+
+
+def test_whole_inputs_are_refused_by_a_model_of_real_ones_but_bytes_are_not(tmp_path):
+    model = Learner(adding(), encoder=Small, **QUICK).fit(IMAGES, LABELS, ANCHORS)
+    model.save(tmp_path / "saved")
+    loaded = Learner.load(tmp_path / "saved", task=adding(), encoder=Small)
+    for ask in (model.predict, loaded.predict, model.embed, lambda given: next(model.stream(given))):
+        with pytest.raises(InputError, match=r"inputs are whole numbers .*, but those of training are real ones"):
+            ask(WHOLE)
+    same = model.predict((255 * IMAGES).to(torch.uint8)), model.predict(IMAGES)
+    assert torch.equal(same[0].probabilities, same[1].probabilities)
+
+
+def test_one_number_a_slot_is_read_by_an_encoder_that_takes_it_and_refused_for_others():
+    tokens = Anchors(torch.arange(3), torch.arange(3))
+    model = Learner(adding(), encoder=nn.Embedding(3, 4), **QUICK).fit(CONCEPTS, LABELS, tokens)
+    assert model.predict(CONCEPTS).labels.shape == LABELS.shape
+    parts = "inputs of one number a slot do not fit", "give each slot a vector by inputs.unsqueeze(-1)"
+    real = Anchors(1.0 * tokens.inputs, tokens.concepts)
+    assert_refused(*parts, inputs=1.0 * CONCEPTS, anchors=real, encoder="mlp")
+
+
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_pixels_that_are_no_numbers_are_named(value):
     inputs = IMAGES.clone()
@@ -875,7 +957,7 @@ def test_labels_and_concepts_of_the_wrong_shape_are_refused_at_score():
 @pytest.mark.parametrize(
     "concepts, parts",
     [
-        (CONCEPTS.tolist(), ("concepts are list", "expected an integer tensor [16, 2]")),
+        ("low, high", ("concepts are str", "expected an integer tensor [16, 2]")),
         (CONCEPTS.float(), ("concepts are torch.float32 [16, 2]", "concepts.long()")),
         (CONCEPTS + 1, ("concepts [", "of example", "outside the space", "below [3, 3]", "of 16 examples")),
         (CONCEPTS - 1, ("outside the space", "values from 0")),

@@ -12,9 +12,9 @@ from softpnet.checks.report import count
 from softpnet.checks.subject import NotApplicable, Subject, warned
 from softpnet.errors import InputError, TaskError, about
 from softpnet.rules.labels import unique_labels, unknown_in
-from softpnet.task.anchors import arrange_anchors
-from softpnet.task.data import Anchors, Data
-from softpnet.task.inputs import check_concepts, check_data, check_inputs, check_labels, needed_concepts
+from softpnet.task.anchors import arrange_anchors, check_kinds
+from softpnet.task.data import Anchors, Data, Inputs
+from softpnet.task.inputs import check_concepts, check_data, check_inputs, check_kind, check_labels, needed_concepts
 from softpnet.task.integers import any_entry
 from softpnet.task.lazy import LazyInputs
 from softpnet.task.task import AUTO
@@ -50,8 +50,9 @@ def inputs_are_inputs(subject: Subject) -> str:
         shape, size = list(examples.inputs.shape[2:]), list(subject.data.train.inputs.shape[2:])
         if shape != size:
             raise InputError(f"{name}: inputs have size {shape}, but the training inputs have {size}; resize them")
-        shown = examples.inputs.sample() if isinstance(examples.inputs, LazyInputs) else examples.inputs
-        if len(shape) != 3 or not shown.is_floating_point():
+        shown = _read_some(name, examples.inputs)
+        check_kind(f"{name}: inputs", shown.dtype, "the training inputs", subject.data.train.inputs.dtype)
+        if len(shape) != 3 or not shown.is_floating_point() or not len(shown):
             continue  # no images, or bytes, which become 0 to 1
         low, high = (float(each) for each in shown.aminmax())
         if low < 0 or high > 1:
@@ -125,6 +126,7 @@ def concepts_agree(subject: Subject) -> str:
 def anchors_are_complete(subject: Subject) -> str:
     data = subject.data
     anchors = arrange_anchors(subject.task.space, data.anchors, data.train.inputs.shape[2:])
+    check_kinds(subject.task.space, data.train.inputs, anchors)
     inputs, shown = sum(len(own.inputs) for own in anchors), sum(len(own.anchored()[0]) for own in anchors)
     return f"{count(inputs, 'input')} of {count(shown, 'primitive')}"
 
@@ -144,6 +146,18 @@ def training_starts(subject: Subject) -> str:
     training = model.prepared(data.train.inputs, data.train.labels, data.anchors, data.train.concepts)
     labels = count(len(unique_labels(training.labels)[0]), "label")
     return f"method {model.method!r} can start on {count(len(training.labels), 'example')} with {labels}"
+
+
+def _read_some(name: str, inputs: Inputs) -> Tensor:
+    """The inputs; of a source, some; where one of these is to be skipped, a warning says so."""
+    if not isinstance(inputs, LazyInputs):
+        return inputs
+    asked = inputs.sampled()
+    read, shown = inputs.read(asked)
+    if len(read) < len(asked):
+        some = f" of the {len(asked)} that were looked at" if len(asked) < len(inputs) else ""
+        warnings.warn(f"{name}: {inputs.lost(set(asked) - set(read))}{some}, and are left out", stacklevel=3)
+    return shown
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

@@ -55,6 +55,7 @@ class Train:
         from softpnet.cli.display import Display, show_metrics
         from softpnet.learner import Learner
         from softpnet.report.judge import judge
+        from softpnet.report.judgeable import judgeable
         from softpnet.report.remarks import remarks
         from softpnet.rules.function import check_rule
         from softpnet.task.data import make_data
@@ -78,6 +79,7 @@ class Train:
         check_rule(task)
         data = make_data(task, Streams(self.seed))
         check_data(task, data)
+        data = judgeable(data)
         started = launcher()
         if self.out is None and started is not None and started.processes > 1:
             raise InputError(

@@ -21,7 +21,7 @@ class ImageFiles:
     Args:
         paths: one list per example, a file per slot.
         shape: channels (1: grey, 3: colour), height and width; `resize` scales images of another size.
-        unreadable: "raise" names a file that cannot be read; "skip" leaves its example out of training, with a warning.
+        unreadable: "raise" names a file that cannot be read; "skip" leaves its example out, with a warning.
     """
 
     def __init__(
@@ -42,12 +42,22 @@ class ImageFiles:
 
     def __getitem__(self, number: int) -> Tensor | None:
         """One example `[n, C, H, W]` of bytes, or None for one that is to be skipped."""
-        try:
-            return torch.stack([self._read(Path(path)) for path in self.paths[number]])
-        except InputError:
-            if self.unreadable == "skip":
-                return None
-            raise
+        images = []
+        for path in map(Path, self.paths[number]):
+            try:
+                image = open_image(path, self.shape[0])
+            except InputError:
+                if self.unreadable == "skip":
+                    return None
+                raise
+            images.append(pixels(image, self.shape, self.resize, path))  # a wrong size is no damage
+        return torch.stack(images)
 
-    def _read(self, path: Path) -> Tensor:
-        return pixels(open_image(path, self.shape[0]), self.shape, self.resize, path)
+    def why(self, number: int) -> str:
+        """Why an example is to be skipped: the first of its files that cannot be read, and what is wrong with it."""
+        for path in map(Path, self.paths[number]):
+            try:
+                open_image(path, self.shape[0])
+            except InputError as error:
+                return str(error)
+        return ""

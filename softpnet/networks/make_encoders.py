@@ -25,12 +25,15 @@ def make_encoders(space: ConceptSpace, given: Encoder, anchors: Sequence[Tensor]
     """One encoder per name that the groups use, checked on each group's anchors `[M, *shape]`; a module is copied."""
     like = anchors[0][0]
     encoders = {}
-    for name in dict.fromkeys(group.encoder for group in space.groups):
-        one: Any = given
-        if isinstance(given, Mapping):
-            if name not in given:
-                raise InputError(f"no encoder for {name!r}; the encoders given are {', '.join(given)}")
-            one = given[name]
+    names = dict.fromkeys(group.encoder for group in space.groups)
+    if isinstance(given, Mapping) and set(given) != set(names):
+        missing, strange = set(names) - set(given), set(given) - set(names)
+        wrong = f"there is no encoder for {min(missing)!r}" if missing else f"no group has {min(map(str, strange))!r}"
+        raise InputError(
+            f"{wrong}; the encoders given are {', '.join(map(str, given))}, expected one for each of {', '.join(names)}"
+        )
+    for name in names:
+        one: Any = given[name] if isinstance(given, Mapping) else given
         try:
             made = _made(one, like.shape)
         except SoftPNetError:  # has its own words
@@ -89,9 +92,13 @@ def check_encoder(name: str, encoder: nn.Module, like: Tensor) -> None:
             vectors = encoder.eval()(two_blank(like))
     except Exception as error:
         first = str(error).splitlines()[0] if str(error) else repr(error)
+        what, fix = f"inputs of size {size}", "resize them"
+        if not like.is_floating_point():
+            what, fix = f"whole-number {what}", "convert them by .float()"
+        if not like.dim():
+            what, fix = "inputs of one number a slot", "give each slot a vector by inputs.unsqueeze(-1)"
         raise InputError(
-            f"inputs of size {size} do not fit the encoder of group {name!r}: {first}; "
-            "resize them or pass an encoder made for them"
+            f"{what} do not fit the encoder of group {name!r}: {first}; {fix} or pass an encoder made for them"
         ) from error
     finally:
         encoder.train(training)
@@ -104,7 +111,7 @@ def check_encoder(name: str, encoder: nn.Module, like: Tensor) -> None:
     if not isinstance(vectors, Tensor) or vectors.dim() != 2 or len(vectors) != 2:
         found = list(vectors.shape) if isinstance(vectors, Tensor) else type(vectors).__name__
         raise InputError(
-            f"the encoder of group {name!r} maps [2, {size.replace('x', ', ')}] to {found}, expected [2, D]; "
+            f"the encoder of group {name!r} maps {[2, *like.shape]} to {found}, expected [2, D]; "
             "end it with nn.Flatten()"
         )
 

@@ -17,6 +17,7 @@ from softpnet.experiments.records import Record
 from softpnet.learner import Learner
 from softpnet.report.accuracy import accuracies
 from softpnet.report.canvas import as_pictures
+from softpnet.report.judgeable import judgeable
 from softpnet.report.pictures import curves, learned
 from softpnet.report.plane import placeable_prototypes
 from softpnet.storage import digest, from_json, to_json, to_safetensors
@@ -118,7 +119,7 @@ def is_other_data(model: Learner, data: Data, run: Path) -> bool:
 
 def data_of_run(model: Learner, run: Path, other_data: bool) -> Data:
     """The data that a run's task makes; raises where that is not the run's, unless other data are asked for."""
-    data = make_data(model.task, Streams(model.seed))
+    data = judgeable(make_data(model.task, Streams(model.seed)))
     if not other_data and is_other_data(model, data, run):
         raise InputError(
             f"the run in {run} was made with other data than task {model.task.name!r} makes now: restore what was "
@@ -172,7 +173,7 @@ def picture_name(group: str) -> str:
 def check_same_data(task: Task, records: Sequence[Record]) -> None:
     """Raise where the task, for a seed that has a record, no longer makes the data that the record is of."""
     known = next((record for record in records if record.data_sha256 is not None), None)
-    if known is not None and known.data_sha256 != data_fingerprint(make_data(task, Streams(known.seed))):
+    if known is not None and known.data_sha256 != data_fingerprint(judgeable(make_data(task, Streams(known.seed)))):
         raise InputError(
             f"the records of task {task.name!r} were made with other data: images or tables were changed since, or its "
             "data differs from call to call; remove the records, or name another folder (--records)"

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from softpnet.errors import InputError
 from softpnet.task.concepts import ConceptSpace, Group
-from softpnet.task.data import Anchors
-from softpnet.task.inputs import check_numbers
-from softpnet.task.lazy import numbers
+from softpnet.task.data import Anchors, Inputs
+from softpnet.task.inputs import check_kind, check_numbers
+from softpnet.task.integers import as_tensor
+from softpnet.task.lazy import is_real, numbers
 
 
 class AnchorSet(NamedTuple):
@@ -61,7 +62,16 @@ def arrange_anchors(
     return [_arrange(group, Anchors(*anchors[group.name]), input_shape) for group in space.groups]
 
 
+def check_kinds(space: ConceptSpace, inputs: Inputs, anchors: Sequence[AnchorSet]) -> None:
+    """Raise where anchors are real numbers and inputs whole ones, or the other way round: one encoder reads both."""
+    for group, own in zip(space.groups, anchors, strict=True):
+        pair = [(f"anchors of group {group.name!r}", own.inputs.dtype), ("inputs", inputs.dtype)]
+        wrong, right = pair if is_real(inputs.dtype) else reversed(pair)  # numbers are seldom tokens
+        check_kind(*wrong, *right)
+
+
 def _arrange(group: Group, anchors: Anchors, input_shape: torch.Size) -> AnchorSet:
+    anchors = Anchors(*map(as_tensor, anchors))
     check_numbers(anchors.inputs, f"anchors of group {group.name!r}", 1, "[P, ...]")
     if anchors.inputs.shape[1:] != input_shape:
         raise InputError(

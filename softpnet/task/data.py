@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from softpnet.errors import InputError, TaskError, about, user_code
 from softpnet.task.concepts import ConceptSpace, check_name
-from softpnet.task.integers import as_int64, is_integer
+from softpnet.task.integers import as_int64, as_tensor, is_integer
 from softpnet.task.lazy import LazyInputs, as_inputs, numbers
 
 if TYPE_CHECKING:
@@ -101,7 +101,14 @@ def make_data(task: Task, streams: Callable[[str], Generator]) -> Data:
     for name in data.tests:
         check_name(f"a test set of task {task.name!r}", name)
     tests = {name: _whole(f"test set {name!r}", examples, task.space) for name, examples in data.tests.items()}
-    return data._replace(train=_whole("training set", data.train, task.space), tests=tests)
+    return Data(_whole("training set", data.train, task.space), _plain(data.anchors), tests)
+
+
+def _plain(anchors: Any) -> Any:
+    """Anchors, by group or of the only one, with tensors in place of lists and arrays."""
+    if isinstance(anchors, Mapping):
+        return {name: _plain(own) for name, own in anchors.items()}
+    return Anchors(*map(as_tensor, anchors)) if isinstance(anchors, Anchors) else anchors
 
 
 def _whole(name: str, examples: Any, space: ConceptSpace) -> Examples:
@@ -110,5 +117,10 @@ def _whole(name: str, examples: Any, space: ConceptSpace) -> Examples:
         raise TaskError(f"the {name} is {type(examples).__name__}, expected softpnet.Examples(inputs, labels)")
     with about(name):
         examples = examples._replace(inputs=as_inputs(examples.inputs, space))
-    parts = {part: value for part, value in examples._asdict().items() if part != "inputs" and is_integer(value)}
-    return examples._replace(**{part: as_int64(value, f"the {part} of the {name}") for part, value in parts.items()})
+    parts = {part: as_tensor(value) for part, value in examples._asdict().items() if part != "inputs"}
+    return examples._replace(
+        **{
+            part: as_int64(value, f"the {part} of the {name}") if is_integer(value) else value
+            for part, value in parts.items()
+        }
+    )

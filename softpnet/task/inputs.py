@@ -11,8 +11,8 @@ from torch import Tensor
 from softpnet.errors import InputError, about
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Data, Examples, Inputs
-from softpnet.task.integers import as_int64, is_integer
-from softpnet.task.lazy import LazyInputs, as_inputs
+from softpnet.task.integers import as_int64, as_tensor, is_integer
+from softpnet.task.lazy import LazyInputs, as_inputs, is_real
 from softpnet.task.task import Task
 
 
@@ -35,6 +35,7 @@ def check_inputs(given: Any, space: ConceptSpace, size: Sequence[int] | None = N
 
 def check_labels(labels: Any, count: int, task: Task) -> Tensor:
     """Labels must be integers, one (or one vector) per example, as the rule gives them; as int64."""
+    labels = as_tensor(labels)
     if not is_integer(labels) or labels.dim() not in (1, 2):
         raise InputError(
             f"labels are {_kind(labels)}, expected an integer tensor [N] or [N, m]; use {_whole(labels, 'labels')}"
@@ -52,6 +53,7 @@ def check_labels(labels: Any, count: int, task: Task) -> Tensor:
 
 def check_concepts(concepts: Any, count: int, space: ConceptSpace) -> Tensor:
     """True concepts must be integers `[N, k]` inside the space; as int64."""
+    concepts = as_tensor(concepts)
     if not is_integer(concepts) or concepts.shape != (count, space.k):
         raise InputError(
             f"concepts are {_kind(concepts)}, expected an integer tensor [{count}, {space.k}]; use "
@@ -80,11 +82,13 @@ def needed_concepts(concepts: Any, count: int, space: ConceptSpace, method: str)
 def check_data(task: Task, data: Data) -> None:
     """Raise for examples that could not be trained or judged on: before an hour of training, not after it."""
     with about("training set"):
-        shape = check_inputs(data.train.inputs, task.space).shape[2:]
+        train = check_inputs(data.train.inputs, task.space)
+        shape = train.shape[2:]
         check_examples(data.train, task, shape)
     for name, examples in data.tests.items():
         with about(f"test set {name!r}"):
             check_examples(examples, task, shape)
+            check_kind("inputs", as_inputs(examples.inputs, task.space).dtype, "the training inputs", train.dtype)
 
 
 def check_examples(examples: Examples, task: Task, input_shape: torch.Size) -> None:
@@ -99,13 +103,21 @@ def check_examples(examples: Examples, task: Task, input_shape: torch.Size) -> N
         check_concepts(examples.concepts, len(examples.inputs), task.space)
 
 
+def check_kind(what: str, kind: torch.dtype, others: str, other: torch.dtype) -> None:
+    """Raise where one of two types is read as real numbers and the other as whole ones, such as tokens."""
+    if is_real(kind) != is_real(other):
+        words = ["real", "whole"] if is_real(kind) else ["whole", "real"]
+        raise InputError(
+            f"{what} are {words[0]} numbers ({kind}), but {others} are {words[1]} ones ({other}); convert "
+            f"{what} by {'.float()' if is_real(other) else '.long()'}"
+        )
+
+
 def check_numbers(inputs: Any, what: str, rank: int, shape: str) -> None:
     """Raise for what is no plain tensor of finite numbers with at least so many dimensions."""
     if not isinstance(inputs, Tensor):
-        raise InputError(
-            f"{what} are {type(inputs).__name__}, expected a tensor {shape}, or a source of inputs with len() that "
-            "gives one by its number"
-        )
+        source = ", or a source of inputs with len() that gives one by its number" if what == "inputs" else ""
+        raise InputError(f"{what} are {type(inputs).__name__}, expected a tensor {shape}{source}")
     if inputs.layout != torch.strided or inputs.is_meta:
         kind = "without numbers" if inputs.is_meta else str(inputs.layout)
         raise InputError(f"{what} are a tensor {kind}, expected a plain one {shape}; use {what.split()[0]}.to_dense()")
@@ -119,7 +131,11 @@ def check_numbers(inputs: Any, what: str, rank: int, shape: str) -> None:
     if len(inputs) == 0:
         raise InputError(f"{what} are empty, expected at least one")
     # A sum keeps NaN, and takes no memory; whole numbers have none.
-    bad = ~torch.isfinite(inputs.flatten(1).sum(1, dtype=torch.float64)) if inputs.is_floating_point() else None
+    bad = (
+        ~torch.isfinite(inputs.reshape(len(inputs), -1).sum(1, dtype=torch.float64))
+        if inputs.is_floating_point()
+        else None
+    )
     if bad is not None and bad.any():
         ids = bad.nonzero().flatten().tolist()
         raise InputError(

@@ -18,6 +18,16 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, Tensor) and not (value.dtype.is_floating_point or value.dtype.is_complex)
 
 
+def as_tensor(given: Any) -> Any:
+    """Numbers in a list or an array, as a tensor; anything else as it is, for the check that names it."""
+    if given is None or isinstance(given, (Tensor, str, bytes)):
+        return given
+    try:
+        return torch.tensor(given)
+    except (TypeError, ValueError, RuntimeError):
+        return given
+
+
 def any_entry(flags: Tensor) -> Tensor:
     """Whether any entry of each row is true: `[N]` or `[N, ...]` -> `[N]`; N may be 0."""
     return flags if flags.dim() == 1 else flags.flatten(1).any(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,8 @@ from softpnet.errors import InputError, SoftPNetError
 from softpnet.task.ahead import read_ahead
 from softpnet.task.concepts import ConceptSpace
 
+REASONS = 5
+"""Of so many skipped items a warning says why."""
 SAMPLE = 64
 """Items by which two lazy sources are told apart; reading all could take hours."""
 INPUTS_ALONE = "a source that also has labels must be asked for its inputs alone"
@@ -49,13 +51,24 @@ class LazyInputs:
         ids = [int(which)] if one else [int(each) for each in which]
         read, items = self.read(ids)
         if len(read) < len(ids):
-            lost = self.own([number for number in ids if number not in read])
-            raise InputError(f"input {lost[0]} cannot be read, and here none may be skipped; mend or drop it")
+            lost = self.lost(number for number in ids if number not in read)
+            raise InputError(f"{lost}, and here none may be skipped; mend or drop them")
         return items[0] if one else items
 
     def own(self, ids: Sequence[int]) -> list[int]:
         """The numbers that the user's source has for these: where some are held out, the others are counted anew."""
         return self.source.own(ids) if hasattr(self.source, "own") else list(ids)
+
+    def lost(self, ids: Iterable[int]) -> str:
+        """Which inputs cannot be read, for people, by the user's own numbers; and why, where the source says that."""
+        skipped = sorted(set(ids))
+        reasons = [why for number in skipped[:REASONS] if (why := self.why(number))]
+        told = f" ({'; '.join(reasons)}{'; ...' if len(skipped) > REASONS else ''})" if reasons else ""
+        return f"inputs {sorted(self.own(skipped))} cannot be read{told}"
+
+    def why(self, number: int) -> str:
+        """Why this item is to be skipped; nothing where the source does not say it."""
+        return str(self.source.why(number)) if hasattr(self.source, "why") else ""
 
     def split(self, size: int) -> Iterator[Tensor]:
         """All items, so many at a time."""
@@ -93,9 +106,13 @@ class LazyInputs:
             kept, items = found
             yield kept, torch.from_numpy(items)
 
+    def sampled(self) -> list[int]:
+        """A few numbers, spread over the source."""
+        return torch.linspace(0, self.count - 1, min(SAMPLE, self.count)).long().tolist()
+
     def sample(self) -> Tensor:
-        """A few items, spread over the source, as far as they can be read."""
-        return self.read(torch.linspace(0, self.count - 1, min(SAMPLE, self.count)).long().tolist())[1]
+        """The items of these numbers, as far as they can be read."""
+        return self.read(self.sampled())[1]
 
     def _answer(self, ids: list[int]) -> Any:
         """What a reading process answers: errors as they are, and numbers without a tensor's shared memory."""
@@ -111,25 +128,38 @@ class LazyInputs:
             _, items = self.read([number])
             if len(items):
                 return items[0]
-        raise InputError(f"none of the {self.count:,} inputs can be read")
+        why = self.why(0)
+        raise InputError(f"none of the {self.count:,} inputs can be read{f'; the first: {why}' if why else ''}")
 
     def _items(self, ids: Sequence[int]) -> Sequence[Any]:
         try:
             if hasattr(self.source, "__getitems__"):
-                return self.source.__getitems__(list(ids))
+                return self._one_each(self.source.__getitems__(list(ids)), len(ids))
             if hasattr(self.source, "__array__"):
                 return self.source[list(ids)]
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._unreadable(f"one of {list(ids)[:100]}", error) from error
         return [self._item(number) for number in ids]
+
+    def _one_each(self, found: Any, asked: int) -> Sequence[Any]:
+        """What the source's `__getitems__` gave, if that is an item for each number."""
+        listed = hasattr(found, "__len__") and hasattr(found, "__getitem__") and not isinstance(found, (str, Mapping))
+        if not listed or len(found) != asked:
+            columns = f" of the columns {', '.join(map(str, found))}" if isinstance(found, Mapping) else ""
+            raise InputError(
+                f"__getitems__ of the source of inputs, a {type(self.source).__name__}, gives {type(found).__name__}"
+                f"{columns}{f' of {len(found)} items' if listed else ''}, expected a list with an item for each of the "
+                f"{asked} numbers; give None for one that is to be skipped"
+            )
+        return found
 
     def _item(self, number: int) -> Any:
         try:
             return self.source[number]
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # to exit would end the user's own process from a reading one
             raise self._unreadable(number, error) from error
 
-    def _unreadable(self, at: Any, error: Exception) -> SoftPNetError:
+    def _unreadable(self, at: Any, error: BaseException) -> SoftPNetError:
         if isinstance(error, SoftPNetError):
             return error
         return InputError(f"the source of inputs, a {type(self.source).__name__}, cannot be read at {at}: {error!r}")
@@ -184,10 +214,12 @@ def _finite(items: Tensor, ids: Sequence[int]) -> Tensor:
 def _plain(part: Any) -> Tensor:
     """A tensor of a tensor, an array, or a picture [H, W] or [H, W, C], which becomes [C, H, W]."""
     if isinstance(part, Tensor):
-        return part
+        found = part.detach().cpu()
+        return found.float() if found.dtype == torch.bfloat16 else found  # which numpy, by which it may travel, lacks
     import numpy
 
     array = numpy.asarray(part)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # torch has this machine's order of bytes alone
     found = torch.from_numpy(array if array.flags.writeable else array.copy())
     if hasattr(part, "getbands"):  # a Pillow image
         return found[None] if found.dim() == 2 else found.permute(2, 0, 1)
@@ -225,8 +257,13 @@ def read_parts(
     return ((torch.tensor(kept, dtype=torch.long), items) for kept, items in inputs.batches(parts, workers))
 
 
+def is_real(kind: torch.dtype) -> bool:
+    """Whether an encoder reads inputs of this type as real numbers, as it does bytes; or as whole ones."""
+    return kind.is_floating_point or kind in (torch.uint8, torch.bool)
+
+
 def numbers(inputs: Tensor) -> Tensor:
     """What an encoder reads: bytes as 0 to 1, real numbers in single precision, other whole numbers as they are."""
     if inputs.dtype == torch.uint8:
         return inputs.float() / 255
-    return inputs.float() if inputs.is_floating_point() or inputs.dtype == torch.bool else inputs.long()
+    return inputs.float() if is_real(inputs.dtype) else inputs.long()

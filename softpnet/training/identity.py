@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SAME = ("task", "rule", "method", "seed", "encoder", "settings", "input_shape", "data")
 """Entries of the configuration that a run keeps for all its life."""
 
-FREE = ("processes", "wait_seconds")
+FREE = ("processes", "wait_seconds", "workers")
 """Entries of the hardware that may be others when a run goes on; of the first, the checkpoint itself warns."""
 
 TRIED = 10_000
@@ -147,5 +147,6 @@ def fingerprint(tensors: Iterable[Inputs]) -> str:
             tensor = given.sample()
         assert isinstance(tensor, Tensor)
         found.update(f"{tensor.dtype} {list(tensor.shape)}".encode())
-        found.update(tensor.detach().contiguous().cpu().numpy().data)
+        plain = tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor  # which numpy does not have
+        found.update(plain.detach().contiguous().cpu().numpy().data)
     return found.hexdigest()

@@ -260,8 +260,8 @@ class Training:
                 raise TrainingError(f"no input of the batch of examples {ids.tolist()} can be read; mend or drop them")
             if len(kept) < len(ids):
                 assert isinstance(self.inputs, LazyInputs), "of a tensor none is skipped"
-                lost = sorted(self.inputs.own(list(set(ids.tolist()) - set(kept.tolist()))))
-                warnings.warn(f"inputs {lost} cannot be read, and are skipped", ShareWarning, stacklevel=2)
+                lost = self.inputs.lost(set(ids.tolist()) - set(kept.tolist()))
+                warnings.warn(f"{lost}, and are skipped", ShareWarning, stacklevel=2)
             yield kept, self._seen(kept, inputs)
 
     def _seen(self, ids: Tensor, inputs: Tensor | None) -> Tensor | Features:

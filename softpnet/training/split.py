@@ -94,6 +94,10 @@ class Part:
         """The numbers that the whole source has for these."""
         return self.inputs.own([self.ids[number] for number in which])
 
+    def why(self, number: int) -> str:
+        """Why an item is to be skipped, as the whole source says it."""
+        return self.inputs.why(self.ids[number])
+
     def __getitems__(self, which: Sequence[int]) -> list[Tensor | None]:
         ids = [self.ids[number] for number in which]
         read, items = self.inputs.read(ids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from softpnet.networks.reader import Reader, read_readable
 from softpnet.rules.confidence import asked, compiled_rule
 from softpnet.rules.labels import unknown_in
 from softpnet.task.data import Examples
-from softpnet.task.lazy import readable
+from softpnet.task.lazy import LazyInputs, readable
 from softpnet.task.task import Task
 from softpnet.training.loop import Training
 
@@ -62,6 +63,9 @@ def judged(task: Task, module: Reader, examples: Examples) -> dict[str, float]:
     """Label accuracy of what is read, and rule agreement, the mean P(y|x) of the given labels, where the rule is
     compiled."""
     ids, log_p = read_readable(module, examples.inputs)  # [M, k, h]
+    if isinstance(examples.inputs, LazyInputs) and len(ids) < len(examples.inputs):
+        lost = examples.inputs.lost(set(range(len(examples.inputs))) - set(ids.tolist()))
+        warnings.warn(f"of the validation examples, {lost}, and are skipped", stacklevel=2)
     if not torch.isfinite(log_p.amax(-1)).all():
         check_read(log_p.amax(-1), readable(examples.inputs, ids)[1])
     labels = examples.labels[ids].long().cpu()

@@ -46,10 +46,15 @@ def test_a_file_that_cannot_be_read_is_named_or_skipped_as_one_chooses(table):
     (table.path.parent / "7-1.png").write_bytes(b"no picture")
     with pytest.raises(sp.InputError, match=r"7-1.png cannot be read as an image"):
         fitted(table.image_files(["left", "right"], SHAPE))
-    with pytest.warns(UserWarning, match=r"inputs \[7\] cannot be read, and are skipped"):
+    with pytest.warns(UserWarning, match=r"inputs \[7\] cannot be read \(.*7-1.png cannot be read as an im.*\), and"):
         fitted(table.image_files(["left", "right"], SHAPE, unreadable="skip"))
     with pytest.raises(sp.InputError, match="unreadable is 'ignore', expected 'raise' or 'skip'"):
         ImageFiles([], SHAPE, unreadable="ignore")
+
+
+def test_a_file_of_another_size_is_no_damage(table):
+    with pytest.raises(sp.InputError, match=r"0-0.png is 8x8, expected 4x4; resize it \(.*resize=True"):
+        fitted(table.image_files(["left", "right"], (1, 4, 4), unreadable="skip"))
 
 
 def test_a_column_that_is_not_there_is_named(table):

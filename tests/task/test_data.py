@@ -38,7 +38,7 @@ def made(tests, train=TRAIN):
         ({"labels": None}, "labels are NoneType"),
         ({"concepts": CONCEPTS[:, :1]}, r"concepts are torch.int64 \[9, 1\], expected an integer tensor \[9, 2\]"),
         ({"concepts": CONCEPTS.float()}, "concepts are torch.float32"),
-        ({"concepts": CONCEPTS.tolist()}, "concepts are list"),
+        ({"concepts": str(CONCEPTS)}, "concepts are str"),
         ({"concepts": CONCEPTS + 1}, r"concepts \[1, 3\] of example 2 lie outside the space"),
     ],
 )
@@ -53,7 +53,7 @@ def test_a_test_set_that_could_not_be_judged_on_is_refused_before_training(chang
     [
         ({"inputs": TRAIN.inputs[:, 0, 0, 0, 0]}, "inputs have rank 1"),
         ({"labels": CONCEPTS}, r"labels have shape \[9, 2\]"),
-        ({"concepts": CONCEPTS.tolist()}, "concepts are list"),
+        ({"concepts": str(CONCEPTS)}, "concepts are str"),
         ({"concepts": CONCEPTS - 1}, r"concepts \[-1, -1\] of example 0 lie outside the space"),
     ],
 )

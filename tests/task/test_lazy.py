@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import sys
 
 import numpy
 import pytest
@@ -83,9 +84,9 @@ def pictures(slot):
     return [Image.fromarray(item[slot, 0].numpy()) for item in BYTES]
 
 
-def fitted(inputs, **settings):
+def fitted(inputs, validation=None, run=None, **settings):
     model = sp.Learner(TASK, encoder=encoder, seed=0, **SMALL | settings)
-    return model.fit(inputs, LABELS, ANCHORS)
+    return model.fit(inputs, LABELS, ANCHORS, validation=validation, run=run)
 
 
 def weights(model):
@@ -256,8 +257,87 @@ def test_a_reading_process_that_dies_ends_the_training_with_a_sentence():
 def test_an_example_that_is_none_is_skipped_in_training_with_a_warning_and_refused_elsewhere():
     with pytest.warns(UserWarning, match=r"inputs \[7\] cannot be read, and are skipped"):
         model = fitted(Odd(None), warmup_examples=0)
-    with pytest.raises(sp.InputError, match="input 7 cannot be read, and here none may be skipped"):
+    with pytest.raises(sp.InputError, match=r"inputs \[7\] cannot be read, and here none may be skipped"):
         model.predict(Odd(None))
+
+
+class Silent(Odd):
+    """A source that says why an example is to be skipped."""
+
+    def why(self, number):
+        return f"number {number} is torn"
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_source_may_say_why_an_example_is_skipped(workers):
+    sentence = r"inputs \[7\] cannot be read \(number 7 is torn\), and "
+    with pytest.warns(UserWarning, match=sentence + "are skipped"):
+        model = fitted(Silent(None), warmup_examples=0, workers=workers)
+    with pytest.raises(sp.InputError, match=sentence + "here none may"):
+        model.predict(Silent(None))
+    many = LazyInputs(Silent(None, at=range(1, 24)), 2)
+    assert "number 5 is torn; ...)" in many.lost(range(1, 24)) and "number 6" not in many.lost(range(1, 24))
+
+
+def test_validation_examples_that_are_skipped_are_named_by_their_own_numbers():
+    with pytest.warns(UserWarning, match=r"of the validation examples, inputs \[.*\] cannot be read \(") as said:
+        fitted(Silent(None, at=range(1, 24, 2)), warmup_examples=0, validation=0.5)
+    told = [str(each.message) for each in said if "of the validation" in str(each.message)]
+    shown, reasons = told[0].split("(")
+    numbers = [int(word) for word in re.findall(r"\d+", shown)]
+    assert numbers and all(number % 2 for number in numbers) and f"number {numbers[0]} is torn" in reasons
+    with pytest.warns(UserWarning, match=r"of the validation examples, inputs \[7\] cannot be read, and are skipped"):
+        fitted(BYTES, validation=sp.Examples(Odd(None), LABELS))
+
+
+class AtOnce(Items):
+    """What it gives for many numbers is not what was asked for."""
+
+    def __init__(self, give):
+        super().__init__()
+        self.give = give
+
+    def __getitems__(self, ids):
+        return self.give(ids)
+
+
+@pytest.mark.parametrize(
+    "give, found",
+    [
+        (lambda ids: [BYTES[0]] * (len(ids) + 1), "gives list of 2 items"),
+        (lambda ids: [], "gives list of 0 items"),
+        (lambda ids: None, "gives NoneType"),
+        (lambda ids: {"left": BYTES[ids, 0], "right": BYTES[ids, 1]}, "gives dict of the columns left, right"),
+    ],
+)
+def test_a_source_that_gives_another_number_of_items_than_asked_is_named(give, found):
+    with pytest.raises(sp.InputError, match=f"a AtOnce, {found}, expected a list with an item for each of the 1 num"):
+        fitted(AtOnce(give))
+
+
+class Quitting(Items):
+    def __getitem__(self, number):
+        return sys.exit(3) if number == 7 else super().__getitem__(number)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_source_that_ends_the_process_is_a_sentence(workers):
+    with pytest.raises(sp.InputError, match=r"a Quitting, cannot be read at 7: SystemExit\(3\)"):
+        fitted(Quitting(), workers=workers, warmup_examples=0)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("change", [lambda item: item.bfloat16(), lambda item: item.float().requires_grad_()])
+def test_items_in_bfloat16_or_with_gradients_are_read(change, workers, tmp_path):
+    model = fitted([change(item) for item in BYTES], workers=workers, run=tmp_path / "run")
+    whole = fitted(torch.stack([change(item).detach() for item in BYTES]), run=tmp_path / "whole")
+    assert all(torch.equal(weights(model)[name], value) for name, value in weights(whole).items())
+
+
+def test_a_memory_map_of_another_order_of_bytes_is_read(tmp_path):
+    numpy.save(tmp_path / "big.npy", BYTES.numpy().astype(">f4"))
+    found = LazyInputs(numpy.load(tmp_path / "big.npy", mmap_mode="r"), 2)
+    assert found.dtype == torch.float32 and torch.equal(found[:], BYTES.float())
 
 
 def test_the_first_example_may_be_skipped_too():
@@ -287,5 +367,7 @@ def test_numbers_that_are_not_finite_are_named_by_their_example():
 def test_a_source_of_which_nothing_can_be_read_is_named():
     with pytest.raises(sp.InputError, match="none of the 24 inputs can be read"):
         fitted([None] * 24)
+    with pytest.raises(sp.InputError, match="none of the 24 inputs can be read; the first: number 0 is torn"):
+        fitted(Silent(None, at=range(24)))
     with pytest.raises(sp.InputError, match="inputs are empty"):
         fitted([])

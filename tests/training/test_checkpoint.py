@@ -244,12 +244,13 @@ def test_other_conditions_are_warned_of_by_name(tmp_path, monkeypatch):
         fit(tmp_path, resume=True)
 
 
-def test_the_same_conditions_are_not_warned_of(tmp_path):
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_same_conditions_are_not_warned_of_nor_the_number_of_workers(workers, tmp_path):
     with pytest.raises(Crash):
         fit(tmp_path, crash_at(5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit(tmp_path, resume=True)
+        fit(tmp_path, resume=True, workers=workers)
 
 
 def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_can_be_chosen(whole, tmp_path):
