@@ -110,6 +110,9 @@ def test_what_is_not_nothing_is_never_shown_as_nothing(opened):
     shown = browser.execute_script("return arguments[0].map((share) => percent(share))", [0, 0.0001, 0.0006, 1])
     assert shown == ["0.0\u00a0%", "<0.1\u00a0%", "0.1\u00a0%", "100.0\u00a0%"]
     assert "(distance " in text(browser, "#explorer .near")
+    fits = """const bar = document.querySelector('.value .bar'), before = bar.offsetHeight; bar.textContent = '>0.999';
+        return bar.offsetHeight === before && bar.scrollWidth <= bar.clientWidth"""
+    assert browser.execute_script(fits)
 
 
 def test_the_theme_follows_the_system_until_a_person_chooses(opened):
