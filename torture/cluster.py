@@ -39,9 +39,7 @@ DIFFERS = ("seconds", "seconds_per_epoch", "machine")
 def start(folder: Path, records: str, seeds: int, *more: str) -> subprocess.Popen[str]:
     """`compare` at home, which is the host of the head."""
     return subprocess.Popen(
-        inside(
-            HEAD, sys.executable, "-m", "softpnet", *COMMAND, "--seeds", str(seeds), "--records", records, *more
-        ),
+        inside(HEAD, sys.executable, "-m", "softpnet", *COMMAND, "--seeds", str(seeds), "--records", records, *more),
         cwd=folder,
         env=nodes.environment(RAY_ADDRESS=f"{ADDRESS[HEAD]}:{PORT}", **{HOME: "1"}),
         stdout=subprocess.DEVNULL,
