@@ -32,7 +32,14 @@ from softpnet.training.streams import Streams
 ROOT = Path(__file__).parents[1]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 OTHERS = {"--help", "--constraint", "--no-deps"}  # options of every command, and of pip
-OTHERS |= {"--nnodes", "--node-rank", "--master-addr", "--nproc-per-node", "--max-restarts"}  # of torchrun
+OTHERS |= {
+    "--nnodes",
+    "--node-rank",
+    "--master-addr",
+    "--nproc-per-node",
+    "--max-restarts",
+    "--rdzv-conf",
+}  # of torchrun
 OTHERS |= {"--nodes", "--ntasks-per-node"}  # of srun
 OTHERS |= {"--no-measure"}  # of python -m bench
 OTHERS |= {"--head", "--port", "--address", "--ray-client-server-port"}  # of `ray start`
