@@ -18,6 +18,7 @@ from softpnet.networks.reader import Reader
 from softpnet.networks.views import check_augment
 from softpnet.rules.exchange import alike
 from softpnet.rules.function import check_rule
+from softpnet.rules.misreadings import misreadings
 from softpnet.targets.source import KeptRows
 from softpnet.task.anchors import AnchorSet, arrange_anchors
 from softpnet.task.data import Anchors, Examples, Inputs
@@ -143,7 +144,8 @@ def check_started(training: Training, name: str) -> None:
 
 def check_blanks(task: Task, module: Reader, anchors: Sequence[AnchorSet]) -> None:
     """Raise for a value without an anchor that this network cannot learn without one."""
-    for at, (group, own) in enumerate(zip(task.space.groups, anchors, strict=True)):
+    groups = task.space.groups
+    for at, (group, own) in enumerate(zip(groups, anchors, strict=True)):
         anchored = own.anchored()[0]
         missing = sorted(set(range(len(group.primitives))) - set(anchored.tolist()))
         if not missing:
@@ -164,6 +166,13 @@ def check_blanks(task: Task, module: Reader, anchors: Sequence[AnchorSet]) -> No
                     f"{names[exchange.other]!r}: exchanging them changes no label; label an input of "
                     f"{' and one of '.join(repr(names[value]) for value in blank)}"
                 )
+    lacking = [g.name for g, own in zip(groups, anchors, strict=True) if len(own.anchored()[0]) < len(g.primitives)]
+    found = misreadings(task, [own.anchored()[0] for own in anchors]) if lacking else None
+    if found is not None and found.taken:
+        raise InputError(
+            f"group {lacking[0]!r} has no anchor for some of its values, and the rule cannot tell all of them apart: "
+            f"{found}; label an input of {found.remedy}"
+        )
 
 
 def blank(
