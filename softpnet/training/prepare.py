@@ -16,6 +16,7 @@ from softpnet.networks.make_encoders import check_trainable
 from softpnet.networks.prototypes import LearnedPrototypeNetwork, PrototypeNetwork
 from softpnet.networks.reader import Reader
 from softpnet.networks.views import check_augment
+from softpnet.rules.compile import compilation, known_labels
 from softpnet.rules.exchange import alike
 from softpnet.rules.function import check_rule
 from softpnet.rules.misreadings import misreadings
@@ -129,16 +130,28 @@ def build(
 
 def check_started(training: Training, name: str) -> None:
     """Raise for settings that what the method has started with cannot follow."""
-    settings, source = training.settings, getattr(training.method, "source", None)
+    settings, task, method = training.settings, training.method.task, training.method
+    source, fixed = getattr(method, "source", None), "targets" in method.fixed
     if settings.label_noise and (source is None or not source.doubts_labels):
+        said = f"label_noise is {settings.label_noise:g}, but only exact targets take wrong labels into account,"
+        if source is None or fixed:
+            raise InputError(
+                f"{said} which method {name!r} never has; choose a method that does, such as 'softpnet', or set "
+                "label_noise to 0"
+            )
+        if not known_labels(task, training.labels).all():
+            raise InputError(
+                f"{said} and these need a compiled rule that knows every label, but that of task {task.name!r} is "
+                f"{compilation(task)}; write it as a Machine with label=..., or set label_noise to 0"
+            )
         raise InputError(
-            f"label_noise is {settings.label_noise:g}, but only exact targets take wrong labels into account, which "
-            f"method {name!r} does not have here; use targets='exact', or set label_noise to 0"
+            f"{said} which method {name!r} does not have here; use targets='exact', or set label_noise to 0"
         )
     if settings.balanced_labels and isinstance(training.state, KeptRows):
+        remedy = "choose another method" if fixed else "use targets='exact' or 'kbest'"
         raise InputError(
-            "balanced_labels repeats examples inside a batch, but these targets keep candidates of every example; use "
-            "targets='exact' or 'kbest'"
+            "balanced_labels repeats examples inside a batch, but these targets keep candidates of every example; "
+            f"{remedy}, or set balanced_labels to False"
         )
 
 

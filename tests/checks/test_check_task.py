@@ -512,6 +512,25 @@ def test_a_method_without_episodes_misses_no_augmentation():
     assert report["idle settings"].message == "there is no augmentation: views are the inputs themselves"
 
 
+def test_inputs_that_the_default_augmentation_does_not_know_are_warned_of():
+    matrices = shown(lambda c: c.sum(-1), 2, [0, 1])
+    made = matrices.data(None)
+    wide = made._replace(
+        train=made.train._replace(inputs=torch.rand(8, 2, 3, 6)),
+        anchors=made.anchors._replace(inputs=torch.rand(2, 3, 6)),
+    )
+    assert "no augmentation" not in sp.check_task(matrices)["idle settings"].message
+    found = sp.check_task(dataclasses.replace(matrices, data=lambda streams: wide))["idle settings"]
+    assert found.outcome == "warning" and "there is no augmentation: all copies of an anchor are alike" in found.message
+
+
+def test_balance_without_exact_targets_is_warned_of_where_it_is_asked_for():
+    said = "balance is 1, but there are no exact targets, which alone are balanced"
+    assert sp.check_task(GOOD, targets="cache", balance=1.0)["idle settings"].message == said
+    assert sp.check_task(GOOD, targets="exact", balance=1.0)["idle settings"].outcome == "passed"
+    assert sp.check_task(GOOD, targets="cache")["idle settings"].outcome == "passed", "the preset's, not the user's"
+
+
 def test_a_pool_smaller_than_the_working_set_is_warned_of_where_it_is_used(uncompiled):
     small = dict(targets="kbest", kbest_pool=5)
     found = sp.check_task(uncompiled(sp.Task(SPACE, label)), **small)["idle settings"]
