@@ -131,7 +131,8 @@ class Trained:
         """
         inputs = self._checked(inputs)
         whole = check_labels(labels, len(inputs), self.task)
-        return suggest_slots(self.task, self._fitted(), self.calibration, self.anchors, inputs, whole, count)
+        noise = self.settings.label_noise
+        return suggest_slots(self.task, self._fitted(), self.calibration, self.anchors, inputs, whole, count, noise)
 
     def encoder(self, name: str | None = None) -> nn.Module:
         """A copy of the trained encoder of this name, which may be left out where there is only one."""

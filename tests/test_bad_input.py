@@ -545,6 +545,32 @@ def test_a_value_that_neither_an_anchor_nor_the_rule_tells_apart_is_refused():
     )
 
 
+def test_values_that_can_be_taken_for_each_other_in_a_circle_are_refused_although_no_two_can_be_exchanged():
+    def tour(c):
+        a, b = c[..., 0], c[..., 1]
+        return torch.where((a == 0) & (b == 0), 6, torch.where(a == 0, 4, torch.where(b == 0, 5, (b - a) % 3)))
+
+    circle = Task(ConceptSpace(slots=2, values=4), tour, encoder=Small)
+    changes = {"task": circle, "labels": LABELS % 3}
+    only_0 = Anchors(ANCHORS.inputs[:1], torch.tensor([0]))
+    assert_refused(
+        "group 'concept' has no anchor for some of its values",
+        "to take '1' for '2', '2' for '3' and '3' for '1' changes no label",
+        "label an input of '1'",
+        **changes,
+        anchors=only_0,
+    )
+    told = Anchors(ANCHORS.inputs[:2], torch.tensor([0, 1]))
+    Learner(circle, **QUICK).fit(IMAGES, changes["labels"], told)
+
+
+def test_combinations_of_values_that_nothing_tells_apart_are_refused():
+    pairs = ConceptSpace(slots=2, values=(2, 2))
+    xor = Task(pairs, lambda c: (c[..., 0] ^ c[..., 1]) * 2 + (c[..., 2] ^ c[..., 3]), encoder=Small)
+    ends = Anchors(ANCHORS.inputs[:2], torch.tensor([[0, 0], [1, 1]]))
+    assert_refused("the rule cannot tell all of them apart: to take '", task=xor, labels=LABELS % 3, anchors=ends)
+
+
 @pytest.mark.parametrize("concept", [3, -1])
 def test_an_anchor_of_a_concept_outside_the_space_is_named(concept):
     assert_refused(

@@ -34,4 +34,10 @@ def settings_are_accepted(subject: Subject) -> str:
 def settings_have_effect(subject: Subject) -> str:
     for remark in subject.method.remarks():
         warnings.warn(remark, stacklevel=2)
+    model, source = subject.model, getattr(subject.method, "source", None)
+    if model.settings.balance and model.given_by["balance"] == "user" and not getattr(source, "balances", False):
+        warnings.warn(
+            f"balance is {model.settings.balance:g}, but there are no exact targets, which alone are balanced",
+            stacklevel=2,
+        )
     return "none takes another one's effect away"

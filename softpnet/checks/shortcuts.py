@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from itertools import islice
 
 import torch
@@ -11,7 +13,9 @@ from softpnet.checks.subject import NotApplicable, Subject, warned
 from softpnet.errors import InputError
 from softpnet.rules import function as rule
 from softpnet.rules.exchange import Exchange, alike, exchanges
-from softpnet.task.anchors import arrange_anchors
+from softpnet.rules.misreadings import misreadings
+from softpnet.task.anchors import AnchorSet
+from softpnet.task.concepts import ConceptSpace
 
 ROWS = 2000
 """Random assignments, and as many rows of the cache, that the labels are looked at on."""
@@ -55,32 +59,40 @@ def values_are_told_apart(subject: Subject) -> str:
 
 def needed_anchors_are_there(subject: Subject) -> str:
     """The values that must be anchored, and are where there is data: training refuses to start without them."""
-    anchored = _anchored(subject)
+    task, anchors = subject.task, subject.anchors
+    anchored = [own.anchored()[0] for own in anchors] or None
+    shown = _shown(task.space, anchors)
     needed: dict[str, bool] = {}  # by name, whether an anchor shows it
-    for exchange in alike(subject.task, most=PAIRS):
+    for exchange in alike(task, most=PAIRS):
         where, *names = _named(subject, exchange)
         for name, value in zip(names, (exchange.one, exchange.other), strict=True):
-            needed[where + name] = anchored is None or (exchange.group, exchange.attribute, value) in anchored
-    if not needed:
-        return "no value must be anchored: the rule tells each from all others"
+            needed[where + name] = anchored is None or (exchange.group, exchange.attribute, value) in shown
     said = f"the rule cannot tell all values apart; these must be anchored: {listed(list(needed), NEEDED)}"
     missing = [name for name, there in needed.items() if not there]
     if missing:
         raise InputError(f"{said}; no anchor shows {listed(missing, NEEDED)}: label an input of each")
-    return said
+    found = misreadings(task, anchored)
+    if found.taken and anchored is not None:
+        raise InputError(f"neither rule nor anchors tell all values apart: {found}; label an input of {found.remedy}")
+    if needed:
+        return said
+    without = found if anchored is None else misreadings(task)
+    if without.taken:
+        return f"the rule cannot tell all values apart: {without}; an anchor of {without.remedy} is enough"
+    if not (found.all_tried and without.all_tried) or _pairs(task.space) > PAIRS:
+        return "no value was found that must be anchored, but not all ways to take one for another were tried"
+    return "no value must be anchored: the rule tells each from all others"
 
 
-def _anchored(subject: Subject) -> set[tuple[int, int, int]] | None:
-    """The group, attribute and value of all that some anchor shows; None where that is not known."""
-    try:
-        data = subject.data
-        anchors = arrange_anchors(subject.task.space, data.anchors, data.train.inputs.shape[2:])
-    except (Exception, SystemExit):  # the checks of data and anchors have said so
-        return None
-    shown = [
-        group.primitive_table()[own.primitives].tolist()  # [M, a]
-        for group, own in zip(subject.task.space.groups, anchors, strict=True)
-    ]
+def _pairs(space: ConceptSpace) -> int:
+    """How many exchanges of two values there are."""
+    return sum(math.comb(values, 2) for group in space.groups for values in group.values)
+
+
+def _shown(space: ConceptSpace, anchors: Sequence[AnchorSet]) -> set[tuple[int, int, int]]:
+    """The group, attribute and value of all that some anchor shows."""
+    parts = zip(space.groups, anchors, strict=bool(anchors))
+    shown = [group.primitive_table()[own.primitives].tolist() for group, own in parts]  # [M, a] each
     return {(g, a, value) for g, rows in enumerate(shown) for row in rows for a, value in enumerate(row)}
 
 

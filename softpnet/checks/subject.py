@@ -16,6 +16,7 @@ from softpnet.methods.base import Method
 from softpnet.rules.make_cache import make_cache
 from softpnet.rules.rows import Cache
 from softpnet.targets.source import TargetSource
+from softpnet.task.anchors import AnchorSet, arrange_anchors
 from softpnet.task.data import Data, Examples, make_data
 from softpnet.task.rows import Rows
 from softpnet.task.task import Corruption, Move, Task
@@ -67,7 +68,7 @@ class Subject:
     @cached_property
     def method(self) -> Method:
         """The method, started as in training, but for no example: what it draws from and walks with is there."""
-        method = self.model.method_class(self.task, self.model.settings, [])
+        method = self.model.method_class(self.task, self.model.settings, self.anchors)
         method.start(self.task.rule(torch.zeros(1, self.task.space.k, dtype=torch.int64))[:0], Streams(self.seed))
         return method
 
@@ -106,6 +107,14 @@ class Subject:
     def _source(self) -> TargetSource | None:
         """Where the method's targets come from, if it has any."""
         return getattr(self.method, "source", None)
+
+    @cached_property
+    def anchors(self) -> list[AnchorSet]:
+        """Per group; none where they are not known."""
+        try:
+            return arrange_anchors(self.task.space, self.data.anchors, self.data.train.inputs.shape[2:])
+        except (Exception, SystemExit):  # the checks of data and anchors have said so
+            return []
 
     @cached_property
     def data(self) -> Data:

@@ -14,4 +14,4 @@ class Method(abduction.Method):
 
     def warm_up(self, module: nn.Module, inputs: Tensor | Features, streams: Streams) -> Tensor:
         shown = module(inputs, self.augmented_anchors(streams("augment"))).anchors
-        return self.shown_anchors_loss(shown)
+        return self.shown_anchors_loss(self.without_blanks(shown))

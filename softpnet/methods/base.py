@@ -17,6 +17,7 @@ from softpnet.networks.reader import Reader
 from softpnet.networks.views import augmentation, random_views
 from softpnet.targets.source import UNTAUGHT, Info, Query, State, TargetSource
 from softpnet.task.anchors import AnchorSet
+from softpnet.task.concepts import Group
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 from softpnet.together import Together
@@ -150,7 +151,11 @@ class Method(ABC):
     def notes(self) -> list[str]:
         """Once started: what a person should know of how it will learn, a line each."""
         source = getattr(self, "source", None)
-        return [] if source is None else source.notes()
+        anchored, views = type(self).warm_up is not Method.warm_up, self.settings.views or self.settings.augment_inputs
+        alike = "every copy of an anchor is the same, and " if anchored else ""
+        still = (anchored or views) and not self.augments()
+        said = [f"no augmentation: {alike}inputs are trained on as they are"] if still else []
+        return said + ([] if source is None else source.notes())
 
     def training_inputs(self, batch: Batch, clock: Clock, streams: Streams) -> Tensor | Features:
         """What the network is trained on: the batch's inputs, or an augmented view where the settings ask for it."""
@@ -217,6 +222,21 @@ class Method(ABC):
         """Cross-entropy on augmented anchors that are read as log q, per group `[A, V, P]`."""
         pairs = zip(log_q, self.anchors, strict=True)
         return losses.mean_over_groups(losses.anchor_cross_entropy(each, own.anchored()[0]) for each, own in pairs)
+
+    def without_blanks(self, log_q: Sequence[Tensor]) -> list[Tensor]:
+        """Anchors' readings `[A, V, P]`, of groups with several attributes among the anchored primitives only.
+
+        Targets are per attribute. A blank primitive that the warm-up had pushed away from everything would stay there:
+        for "red square", half "red circle" and half "blue square" give both attributes their half and no gradient.
+        """
+        return [self._among_anchored(*each) for each in zip(log_q, self.anchors, self.task.space.groups, strict=True)]
+
+    def _among_anchored(self, log_q: Tensor, own: AnchorSet, group: Group) -> Tensor:
+        shown = own.anchored()[0]
+        if len(group.values) == 1 or len(shown) == len(group.primitives):
+            return log_q
+        blank = torch.ones(log_q.shape[-1], dtype=torch.bool).index_fill(0, shown, False)
+        return log_q.masked_fill(blank.to(log_q.device), -torch.inf).log_softmax(-1)
 
     def augmented_anchors(self, generator: Generator) -> list[Tensor | Embedded]:
         """Originals and fresh copies of every primitive that has anchors, per group `[A, V, *shape]`; of a frozen

@@ -36,7 +36,10 @@ class Method(base.Method):
         return self.source.start(labels)
 
     def warm_up(self, module: nn.Module, inputs: Tensor | Features, streams: Streams) -> Tensor:
-        return self.anchor_loss(module(inputs, self.augmented_anchors(streams("augment"))), streams)
+        reading = module(inputs, self.augmented_anchors(streams("augment")))
+        if reading.primitives:
+            return self.shown_anchors_loss(self.without_blanks(reading.primitives))
+        return self.anchor_loss(reading, streams)
 
     def loss(
         self, module: nn.Module, state: State, batch: Batch, clock: Clock, streams: Streams

@@ -78,14 +78,14 @@ def satisfied(task: Task, rows: Tensor, labels: Tensor) -> Tensor:
     return ((task.rule(rows) == labels[:, None]) | unknown_in(task, labels)[:, None]).all(-1)
 
 
-def check_entries_known(task: Task, labels: Tensor, who: str) -> None:
+def check_entries_known(task: Task, labels: Tensor, who: str, remedy: str = "use targets='exact' or 'kbest'") -> None:
     """Raise for label vectors with unknown entries, where they are of no use."""
     lacking = unknown_in(task, labels)
     if lacking.any():
         at = int(any_entry(lacking).nonzero()[0])
         raise InputError(
             f"label {labels[at].tolist()} of example {at} has an unknown entry ({UNKNOWN}), which {who} cannot use; "
-            "use targets='exact' or 'kbest', or drop such examples"
+            f"{remedy}, or drop such examples"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor
 
-from softpnet.rules.compile import compilation, known_labels
+from softpnet.rules.compile import compilation, is_total, known_labels
 from softpnet.rules.solvers.constraints import ConstraintModel
 from softpnet.targets import exact, kbest, solver
 from softpnet.targets.source import Info, Query, State, TargetSource
@@ -27,10 +27,11 @@ class Source(TargetSource):
         self.unknown = 0  # examples whose label the compiled rule does not know
 
     def start(self, labels: Tensor) -> State:
-        self.unknown = int((~known_labels(self.task, labels)).sum())
+        doubted = self.settings.label_noise and is_total(self.task)  # then an impossible label is a wrong one
+        self.unknown = 0 if doubted else int((~known_labels(self.task, labels)).sum())
         if self.unknown or self.exact is None:
             return self.second.start(labels)
-        self.doubts_labels = True
+        self.balances = self.doubts_labels = True
         return self.exact.start(labels)
 
     def target(self, state: State, query: Query, generator: Generator) -> tuple[Tensor, Info]:
@@ -56,4 +57,5 @@ class Source(TargetSource):
         if self.exact is None:
             return [f"targets: {self.second_name}, since the rule is {self.compilation}"]
         rest = f", and {self.second_name} for {self.unknown:,} examples of rare labels" if self.unknown else ""
-        return [f"targets: exact{rest}; the rule is {self.compilation}"]
+        rest += ", so that balance is off" if self.unknown and self.settings.balance else ""
+        return [f"targets: exact{rest}; the rule is {self.compilation}", *self.exact.wrong_notes()]

@@ -57,7 +57,7 @@ class Source(CandidateSource):
 
     def start(self, labels: Tensor) -> WorkingSets:
         """Empty working sets. An example of a corrupted label walks on rows of the label it is corrupted from."""
-        check_entries_known(self.task, labels, "the cache")
+        check_entries_known(self.task, labels, "the cache", "use targets='exact' or 'kbest' where the method allows it")
         label = find_feasible(self.task, self.cache.labels, walked_labels(self.task, labels), labels)  # [N]
         kept, space = self.settings.working_set, self.task.space
         return WorkingSets(

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from softpnet.errors import TaskError
-from softpnet.rules.compile import check_known, compilation
+from softpnet.rules.compile import check_known, compilation, is_total, known_labels
 from softpnet.rules.diagram import CompiledRule
 from softpnet.rules.labels import check_entries_known, unique_labels
 from softpnet.rules.noise import label_count, noisy_marginals
@@ -48,12 +48,14 @@ class Source(TargetSource):
     `balance`, a value that is read far less often than the labels let expect gains in every score, and a value that is
     read far more often loses: p(v) counts times expected(v) / read(v), brought nearer to 1 by the slack.
 
-    With `label_noise` the rest of the space takes part, by how likely it is that the label is wrong.
+    With `label_noise` the rest of the space takes part, by how likely it is that the label is wrong. One that no
+    assignment has is wrong for certain: the rest is all of the space.
     """
 
     anywhere = True
-    doubts_labels = True
+    balances = doubts_labels = True
     rule: CompiledRule
+    impossible = 0  # examples whose label no assignment has
     expected: Tensor  # [k, h], how often values occur where all assignments of S(y) are equally likely
 
     def __init__(self, task: Task, settings: Settings, generator: Generator) -> None:
@@ -70,10 +72,10 @@ class Source(TargetSource):
         self.alike = (kinds[:, None] == kinds).double()  # [k, k], concepts that are read from one prototype table
 
     def start(self, labels: Tensor) -> State:
-        check_known(self.task, labels)
         if self.settings.label_noise:
             label_count(self.rule)
-            check_entries_known(self.task, labels, "label_noise")
+            check_entries_known(self.task, labels, "label_noise", "set label_noise to 0")
+        labels = self._possible(labels)
         if not self.settings.balance:
             return State()
         asked = self._typical(labels.cpu())
@@ -81,6 +83,14 @@ class Source(TargetSource):
         even = torch.where(possible, -self.sizes.log(), -torch.inf).expand(len(asked), -1, -1)
         self.expected = self._pooled(self.rule.marginals(even, asked, 1.0))
         return Usage(self.expected.clone())
+
+    def _possible(self, labels: Tensor) -> Tensor:
+        """Those that some assignment has; the others are refused, unless labels may be wrong: then they surely are."""
+        known = known_labels(self.task, labels)
+        if not (self.settings.label_noise and known.any() and is_total(self.task)):
+            check_known(self.task, labels)
+        self.impossible = int((~known).sum())
+        return labels[known]
 
     def _typical(self, labels: Tensor) -> Tensor:
         """About `ASKED` labels, each as often as batches have it, in whatever order the examples stand."""
@@ -108,7 +118,12 @@ class Source(TargetSource):
         return self.rule.marginals(query.log_p, query.labels, self.settings.target_gamma(query.gamma))
 
     def notes(self) -> list[str]:
-        return [f"targets: exact; the rule is {compilation(self.task)}"]
+        return [f"targets: exact; the rule is {compilation(self.task)}", *self.wrong_notes()]
+
+    def wrong_notes(self) -> list[str]:
+        """What is to be said of labels that no assignment has."""
+        some = f"{self.impossible:,} examples have a label that no assignment has: it counts as wrong for certain"
+        return [some] if self.impossible else []
 
     def _read(self, log_p: Tensor) -> tuple[Tensor, int]:
         """Shares of the values in a batch `[B, k, h]`, pooled, and of how many examples; of all processes'."""

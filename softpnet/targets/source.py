@@ -109,6 +109,8 @@ class TargetSource(ABC):
     draws_together: bool = False
     """Whether it sees to it itself that what it draws for its rows is what one process would draw for them; for others
     the caller does, which can where every row of a batch draws."""
+    balances: bool = False
+    """Once started: whether its targets follow the setting `balance`."""
     doubts_labels: bool = False
     """Once started: whether its targets follow the setting `label_noise`; where they do not, it is refused."""
 

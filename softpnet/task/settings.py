@@ -215,6 +215,11 @@ def resolve(
     for giver, layer in layers:
         values |= layer
         givers |= dict.fromkeys(layer, giver)
+    if method.get("target") == "best" and values.get("label_noise"):
+        raise InputError(
+            f"label_noise is {values['label_noise']!r}, but method {name_of_method!r} is defined with target = 'best', "
+            "which trusts every label; set label_noise to 0 or choose another method"
+        )
     return Settings().override(**values), givers
 
 

@@ -16,8 +16,10 @@ from softpnet.networks.make_encoders import check_trainable
 from softpnet.networks.prototypes import LearnedPrototypeNetwork, PrototypeNetwork
 from softpnet.networks.reader import Reader
 from softpnet.networks.views import check_augment
+from softpnet.rules.compile import compilation, known_labels
 from softpnet.rules.exchange import alike
 from softpnet.rules.function import check_rule
+from softpnet.rules.misreadings import misreadings
 from softpnet.targets.source import KeptRows
 from softpnet.task.anchors import AnchorSet, arrange_anchors
 from softpnet.task.data import Anchors, Examples, Inputs
@@ -128,22 +130,35 @@ def build(
 
 def check_started(training: Training, name: str) -> None:
     """Raise for settings that what the method has started with cannot follow."""
-    settings, source = training.settings, getattr(training.method, "source", None)
+    settings, task, method = training.settings, training.method.task, training.method
+    source, fixed = getattr(method, "source", None), "targets" in method.fixed
     if settings.label_noise and (source is None or not source.doubts_labels):
+        said = f"label_noise is {settings.label_noise:g}, but only exact targets take wrong labels into account,"
+        if source is None or fixed:
+            raise InputError(
+                f"{said} which method {name!r} never has; choose a method that does, such as 'softpnet', or set "
+                "label_noise to 0"
+            )
+        if not known_labels(task, training.labels).all():
+            raise InputError(
+                f"{said} and these need a compiled rule that knows every label, but that of task {task.name!r} is "
+                f"{compilation(task)}; write it as a Machine with label=..., or set label_noise to 0"
+            )
         raise InputError(
-            f"label_noise is {settings.label_noise:g}, but only exact targets take wrong labels into account, which "
-            f"method {name!r} does not have here; use targets='exact', or set label_noise to 0"
+            f"{said} which method {name!r} does not have here; use targets='exact', or set label_noise to 0"
         )
     if settings.balanced_labels and isinstance(training.state, KeptRows):
+        remedy = "choose another method" if fixed else "use targets='exact' or 'kbest'"
         raise InputError(
-            "balanced_labels repeats examples inside a batch, but these targets keep candidates of every example; use "
-            "targets='exact' or 'kbest'"
+            "balanced_labels repeats examples inside a batch, but these targets keep candidates of every example; "
+            f"{remedy}, or set balanced_labels to False"
         )
 
 
 def check_blanks(task: Task, module: Reader, anchors: Sequence[AnchorSet]) -> None:
     """Raise for a value without an anchor that this network cannot learn without one."""
-    for at, (group, own) in enumerate(zip(task.space.groups, anchors, strict=True)):
+    groups = task.space.groups
+    for at, (group, own) in enumerate(zip(groups, anchors, strict=True)):
         anchored = own.anchored()[0]
         missing = sorted(set(range(len(group.primitives))) - set(anchored.tolist()))
         if not missing:
@@ -164,6 +179,13 @@ def check_blanks(task: Task, module: Reader, anchors: Sequence[AnchorSet]) -> No
                     f"{names[exchange.other]!r}: exchanging them changes no label; label an input of "
                     f"{' and one of '.join(repr(names[value]) for value in blank)}"
                 )
+    lacking = [g.name for g, own in zip(groups, anchors, strict=True) if len(own.anchored()[0]) < len(g.primitives)]
+    found = misreadings(task, [own.anchored()[0] for own in anchors]) if lacking else None
+    if found is not None and found.taken:
+        raise InputError(
+            f"group {lacking[0]!r} has no anchor for some of its values, and the rule cannot tell all of them apart: "
+            f"{found}; label an input of {found.remedy}"
+        )
 
 
 def blank(

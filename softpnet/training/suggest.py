@@ -18,6 +18,8 @@ from softpnet.errors import InputError
 from softpnet.networks.calibration import Calibration
 from softpnet.networks.prototypes import squared_distances
 from softpnet.networks.reader import Reader, in_parts, read
+from softpnet.rules.compile import check_known
+from softpnet.rules.confidence import compiled_rule
 from softpnet.task.anchors import AnchorSet
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Inputs
@@ -40,6 +42,7 @@ def suggest_slots(
     inputs: Inputs,
     labels: Tensor,
     count: int,
+    noise: float = 0.0,
 ) -> Tensor:
     """The slots to label next, the most helpful first, `[count, 2]`: an example's number, and the slot in it."""
     space = task.space
@@ -51,7 +54,9 @@ def suggest_slots(
     pool = numbers(found.to(module.device))
     log_p = read(module, pool)
     log_p = log_p if calibration is None else calibration.tempered(space, log_p)
-    target = exact_target(task, log_p, labels[ids])
+    if compiled_rule(task) is not None and not noise:
+        check_known(task, labels)
+    target = exact_target(task, log_p, labels[ids], noise)
     told = torch.where(target.sum(-1, keepdim=True) > 0, target, log_p.exp())  # without a compiled rule, what is read
     parts = zip(*map(module.embed, in_parts(module, pool)), strict=True)
     originals = [own.inputs[None].to(module.device) for own in anchors]

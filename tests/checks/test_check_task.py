@@ -172,6 +172,54 @@ def test_a_needed_anchor_that_the_data_lack_fails_by_name():
     assert report["anchors"].message == "2 inputs of 1 primitive"
 
 
+def tour(c):
+    """No two values can be exchanged, but 1, 2 and 3 may be taken for each other in a circle."""
+    a, b = c[..., 0], c[..., 1]
+    return torch.where((a == 0) & (b == 0), 6, torch.where(a == 0, 4, torch.where(b == 0, 5, (b - a) % 3)))
+
+
+def shown(rule, values, anchored):
+    """A task with that rule whose anchors show these values."""
+    task = sp.Task(sp.ConceptSpace(slots=2, values=values), rule)
+    known = sp.Anchors(torch.rand(len(anchored), 6), torch.tensor(anchored))
+    inputs, rows = torch.rand(8, 2, 6), torch.zeros(8, task.space.k, dtype=torch.int64)
+    examples = sp.Examples(inputs, rule(rows), rows)
+    return dataclasses.replace(task, data=lambda streams: sp.Data(examples, known, {"test": examples}))
+
+
+@pytest.mark.parametrize(
+    "task, outcome, part",
+    [
+        (
+            shown(tour, 4, [0]),
+            "failed",
+            "neither rule nor anchors tell all values apart: to take '1' for '2', '2' for '3' and '3' for '1' changes "
+            "no label; label an input of '1'",
+        ),
+        (
+            shown(tour, 4, [0, 1, 2, 3]),
+            "passed",
+            "the rule cannot tell all values apart: to take '1' for '2', '2' for '3' and '3' for '1' changes no label; "
+            "an anchor of '1' is enough",
+        ),
+        (
+            shown(lambda c: (c[..., 0] ^ c[..., 1]) * 2 + (c[..., 2] ^ c[..., 3]), (2, 2), [0, 3]),
+            "failed",
+            "neither rule nor anchors tell all values apart: to take '",
+        ),
+    ],
+)
+def test_values_that_only_a_longer_exchange_mistakes_are_found(task, outcome, part):
+    found = sp.check_task(task)["needed anchors"]
+    assert found.outcome == outcome and found.message.startswith(part)
+
+
+def test_it_is_said_where_not_all_ways_to_mistake_values_were_tried():
+    many = sp.Task(sp.ConceptSpace(slots=2, values=40), lambda c: c[..., 0] * 40 + c[..., 1])
+    found = sp.check_task(many)["needed anchors"]
+    assert found.outcome == "passed" and found.message.endswith("but not all ways to take one for another were tried")
+
+
 def test_labels_that_differ_are_counted_and_label_noise_is_named():
     def wrong(streams):
         made = data(streams)
@@ -462,6 +510,25 @@ def test_a_method_without_episodes_misses_no_augmentation():
     assert sp.check_task(still, method="supervised", preset="paper")["idle settings"].outcome == "passed"
     report = sp.check_task(still, method="supervised", preset="paper", views=True)
     assert report["idle settings"].message == "there is no augmentation: views are the inputs themselves"
+
+
+def test_inputs_that_the_default_augmentation_does_not_know_are_warned_of():
+    matrices = shown(lambda c: c.sum(-1), 2, [0, 1])
+    made = matrices.data(None)
+    wide = made._replace(
+        train=made.train._replace(inputs=torch.rand(8, 2, 3, 6)),
+        anchors=made.anchors._replace(inputs=torch.rand(2, 3, 6)),
+    )
+    assert "no augmentation" not in sp.check_task(matrices)["idle settings"].message
+    found = sp.check_task(dataclasses.replace(matrices, data=lambda streams: wide))["idle settings"]
+    assert found.outcome == "warning" and "there is no augmentation: all copies of an anchor are alike" in found.message
+
+
+def test_balance_without_exact_targets_is_warned_of_where_it_is_asked_for():
+    said = "balance is 1, but there are no exact targets, which alone are balanced"
+    assert sp.check_task(GOOD, targets="cache", balance=1.0)["idle settings"].message == said
+    assert sp.check_task(GOOD, targets="exact", balance=1.0)["idle settings"].outcome == "passed"
+    assert sp.check_task(GOOD, targets="cache")["idle settings"].outcome == "passed", "the preset's, not the user's"
 
 
 def test_a_pool_smaller_than_the_working_set_is_warned_of_where_it_is_used(uncompiled):

@@ -8,9 +8,10 @@ import torch
 
 import softpnet as sp
 from softpnet import tasks
-from softpnet.checks import relabelings
-from softpnet.checks.relabelings import fitting_relabelings, no_relabeling_fits
-from softpnet.checks.subject import Subject
+from softpnet.checks.relabelings import no_relabeling_fits
+from softpnet.checks.subject import NotApplicable, Subject
+from softpnet.rules import relabelings
+from softpnet.rules.relabelings import fitting_relabelings
 
 TWO_GROUPS = sp.ConceptSpace(
     sp.Group((0, 1), 3, "height"), sp.Group((1,), (2, 2), "look", value_names=[["a", "b"], ["x", "y"]])
@@ -114,7 +115,7 @@ def test_relabelings_that_no_prototypes_stand_for_are_not_counted():
         said.startswith("1 relabeling of the values keeps")
         and "square for circle, circle for square, red for blue" in said
     )
-    with pytest.raises(relabelings.NotApplicable, match="no primitive"):
+    with pytest.raises(NotApplicable, match="no primitive"):
         asked(task_of(pairs.all(), same_shape, pairs))
 
 
@@ -192,5 +193,5 @@ def test_too_many_relabelings_are_not_counted_and_unknown_concepts_not_guessed(m
     monkeypatch.setattr(relabelings, "LIMIT", 200)
     assert "more than 200 relabelings" in asked(task)
     unknown = sp.Task(space, task.rule, data=lambda streams: task.data(streams)._replace(train=sp.Examples(None, None)))
-    with pytest.raises(relabelings.NotApplicable, match="no true concepts"):
+    with pytest.raises(NotApplicable, match="no true concepts"):
         asked(unknown)

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 from torch import nn
 
+import softpnet as sp
 from softpnet.methods.base import Batch, Clock
 from softpnet.methods.softpnet import Method
 from softpnet.networks.augmentation import affine
@@ -163,3 +165,31 @@ def test_scaled_episodes_have_scaled_distances():
     unscaled = method.anchor_loss(smaller, Streams(0))
     method.settings = Settings(scaled=True)
     torch.testing.assert_close(method.anchor_loss(reading, Streams(0)), unscaled)
+
+
+@pytest.mark.parametrize("values, pushed", [((2, 2), False), (4, True)])
+def test_the_warm_up_leaves_blank_combinations_of_attributes_where_they_are(values, pushed):
+    """Pushed away from all anchors, they were not learned on two of five seeds."""
+    space = sp.ConceptSpace(slots=2, values=values)
+    task = sp.Task(space, lambda c: c.sum(-1))
+    generator = torch.Generator().manual_seed(0)
+    anchors = AnchorSet(torch.rand(2, 6, generator=generator), torch.tensor([0, 3]))
+    method = Method(task, Settings().override(prototypes="learned", copies=2), [anchors])
+    torch.manual_seed(0)
+    module = method.module({"concept": torch.nn.Linear(6, 4)})
+    method.warm_up(module, torch.zeros(0, 2, 6), Streams(0)).backward()
+    (prototypes,) = module.settled()
+    assert prototypes.grad[[0, 3]].any() and bool((prototypes.grad[[1, 2]].abs() > 1e-6).any()) == pushed
+
+
+def test_no_augmentation_is_said():
+    def notes(**changes):
+        task = sp.Task(sp.ConceptSpace(slots=2, values=2), lambda c: c.sum(-1), **changes)
+        known = sp.Anchors(torch.rand(2, 3, 4), torch.arange(2))
+        encoder = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4))
+        model = sp.Learner(task, encoder=encoder, epochs=1, warmup_steps=1)
+        return model.fit(torch.rand(4, 2, 3, 4), torch.zeros(4, dtype=torch.int64), known).notes
+
+    said = "no augmentation: every copy of an anchor is the same, and inputs are trained on as they are"
+    assert said in notes() and said in notes(augment=None), "matrices have none by default"
+    assert said not in notes(augment=lambda inputs, generator: inputs + 0.1)

@@ -95,7 +95,9 @@ def test_a_machine_that_sees_the_label_cannot_say_how_many_labels_there_are():
 
 
 def test_label_noise_and_unknown_entries_do_not_go_together():
-    with pytest.raises(sp.InputError, match=r"label \[2, -1\] of example 1 has an unknown entry .* label_noise cannot"):
+    with pytest.raises(
+        sp.InputError, match=r"label \[2, -1\] of example 1 .* label_noise cannot use; set label_noise to 0"
+    ):
         source_for(sp.Task(SPACE, pair), torch.tensor([[2, 1], [2, -1]]), targets="exact", label_noise=0.1)
 
 
@@ -108,3 +110,22 @@ def test_a_share_of_wrong_labels_is_below_1(value):
 def test_the_best_candidate_alone_knows_no_doubt():
     with pytest.raises(sp.InputError, match=r"setting label_noise is 0.1, expected 0 with target = 'best'"):
         Settings().override(label_noise=0.1, target="best")
+
+
+@pytest.mark.parametrize("name", ["exact", "auto"])
+def test_a_label_that_no_assignment_has_is_wrong_for_certain_and_leaves_the_whole_space(name):
+    task, labels = sp.Task(SPACE, total), torch.tensor([3, 99, 99])
+    source, state = source_for(task, labels, targets=name, label_noise=0.1, balance=1.0)
+    log_p = readings(3)
+    found = noisy_marginals(compilation(task).rule, log_p, labels, 0.1)
+    assert torch.allclose(found, enumerated(total, log_p, labels, 0.1)[0])
+    assert source.notes()[-1].startswith("2 examples have a label that no assignment has")
+    assert torch.isfinite(state.usage).all() and state.usage.sum(1).allclose(torch.ones(SPACE.k).double())
+
+
+def test_labels_that_no_assignment_has_are_refused_where_none_may_be_wrong_or_all_would_be():
+    task = sp.Task(SPACE, total)
+    with pytest.raises(sp.InputError, match="empty feasible set"):
+        source_for(task, torch.tensor([3, 99]), targets="exact")
+    with pytest.raises(sp.InputError, match="empty feasible set"):
+        source_for(task, torch.tensor([99, 99]), targets="auto", label_noise=0.1)

@@ -146,6 +146,8 @@ def test_labels_that_the_compiled_rule_does_not_know_have_the_k_best_beside_exac
     source, state = made(task, asked.labels, working_set=64, kbest_pool=64)
     torch.testing.assert_close(source.target(state, asked, torch.Generator())[0], brute_force(total, asked, 0.5))
     assert source.notes()[0].startswith("targets: exact, and kbest for 5 examples of rare labels; the rule is probed")
+    source, _ = made(task, asked.labels, balance=1.0)
+    assert "of rare labels, so that balance is off; the rule" in source.notes()[0]
 
 
 @pytest.mark.parametrize("name", ["exact", "auto", "kbest"])

@@ -167,3 +167,8 @@ def test_a_number_of_slots_that_there_are_not_is_refused(model, count):
 def test_a_model_that_is_not_trained_suggests_nothing():
     with pytest.raises(sp.InputError, match="not trained yet"):
         sp.Learner(PARITY, encoder=encoder).suggest_anchors(INPUTS, LABELS, 1)
+
+
+def test_labels_that_no_assignment_has_are_refused_as_in_a_training(model):
+    with pytest.raises(sp.InputError, match="empty feasible set"):
+        model.suggest_anchors(INPUTS, LABELS + 50, count=2)

@@ -298,7 +298,13 @@ def test_infeasible_examples_are_dropped_on_demand():
         ({"keep": "best"}, {}, "keep is 'best', but there are no validation examples to judge epochs by"),
         ({"infeasible": "drop"}, {"labels": LABELS + 50}, "no example is left: none of the 20 labels is given by any"),
         ({"label_noise": 0.1, "targets": "kbest"}, {}, "label_noise is 0.1, but only exact targets take wrong labels"),
-        ({"label_noise": 0.1, "method": "pnet_sl"}, {}, "which method 'pnet_sl' does not have here"),
+        ({"label_noise": 0.1, "method": "pnet_sl"}, {}, "which method 'pnet_sl' never has; choose a method that"),
+        (
+            {"label_noise": 0.1, "method": "softg_k"},
+            {},
+            "method 'softg_k' is defined with target = 'best', which trusts",
+        ),
+        ({"balanced_labels": True, "method": "softg_k"}, {}, "choose another method, or set balanced_labels to False"),
         ({"balanced_labels": True, "targets": "cache"}, {}, "balanced_labels repeats examples inside a batch"),
     ],
 )
@@ -310,6 +316,12 @@ def test_what_cannot_be_validated_or_chosen_is_refused_in_one_sentence(settings,
 def test_infeasible_examples_of_a_rule_that_is_not_compiled_are_not_dropped(uncompiled):
     model = Learner(uncompiled(TASK), encoder=Moody, infeasible="drop", **SMALL)
     with pytest.raises(InputError, match="infeasible='drop' needs a rule that is compiled exactly, but that of task"):
+        fit(model)
+
+
+def test_wrong_labels_of_a_rule_that_is_not_compiled_are_no_matter_of_targets(uncompiled):
+    model = Learner(uncompiled(TASK), encoder=Moody, label_noise=0.1, **SMALL)
+    with pytest.raises(InputError, match=r"need a compiled rule that knows every label, .* set label_noise to"):
         fit(model)
 
 
