@@ -34,14 +34,16 @@ class State:
 
     def keep_share(self, rank: int, processes: int, examples: int) -> None:
         """Keep the rows of the examples whose id is the rank modulo the number of processes."""
-        for name, value in self.tensors().items() if processes > 1 else ():
-            if name in self.by_example:
-                setattr(self, name, value[rank::processes].clone())
-            elif value.dim() and len(value) == examples:
+        if processes == 1:
+            return
+        for name, value in self.tensors().items():
+            if name not in self.by_example and value.dim() and len(value) == examples:
                 raise TaskError(
                     f"{name} of {type(self).__name__} has a row for each of the {examples:,} examples; of several "
                     f"processes each keeps its own rows, so name it in by_example = ({name!r},)"
                 )
+        for name in self.by_example:  # what a checkpoint leaves out too
+            setattr(self, name, getattr(self, name)[rank::processes].clone())
 
     def tensors(self) -> dict[str, Tensor]:
         """By name, as a checkpoint keeps them."""
