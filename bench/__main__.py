@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -91,7 +91,7 @@ class Bench:
         if cores < 2:
             print("one core: the figures with two threads are left out")
         keep_large_blocks()
-        makers = {
+        makers: dict[str, Callable[[], list[dict]]] = {
             "encoder": lambda: encoder.measure([1, 2] if cores >= 2 else [1]),
             "step": step.measure,
             "plain": versus_plain.measure,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from softpnet import tasks
@@ -179,7 +179,7 @@ def claim_table(summaries: Sequence[Summary], about: About) -> Text:
     return Text("Claims", head, lines)
 
 
-TABLES = {
+TABLES: dict[str, Callable[[Sequence[Summary]], Text]] = {
     "claims": functools.partial(claim_table, about="recipe"),
     "paper-claims": functools.partial(claim_table, about="paper"),
     "overview": overview_table,

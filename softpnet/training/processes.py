@@ -37,7 +37,7 @@ def with_precision(hardware: Hardware) -> Hardware:
     if hardware.precision != "auto":
         return hardware
     if hardware.device == "cpu" or not torch.accelerator.is_available():
-        abilities = getattr(torch.cpu, "get_capabilities", dict)()  # of recent releases of torch
+        abilities: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # of recent releases of torch
         native = any(abilities.get(name, False) for name in NATIVE)
     else:
         native = torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)

@@ -635,7 +635,7 @@ def test_a_file_in_place_of_a_run_folder_is_one_sentence(softpnet_here, home):
 def test_a_folder_without_a_run_is_one_sentence(softpnet_here, tmp_path):
     for name in ("evaluate", "predict"):
         code, _, error = softpnet_here(name, tmp_path / "nowhere", *(["a.png"] if name == "predict" else []))
-        assert_one_sentence(code, error, str(tmp_path / "nowhere"), "not a run folder", "manifest.sha256 is missing")
+        assert_one_sentence(code, error, "there is no folder", str(tmp_path / "nowhere"), "softpnet train TASK --out")
 
 
 # New tables
