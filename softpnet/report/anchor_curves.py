@@ -10,7 +10,7 @@ from softpnet.errors import InputError
 from softpnet.experiments.anchors import ANCHORS, FEWEST, NUMBERS, TASKS, number
 from softpnet.experiments.rows import comparable
 from softpnet.report.canvas import MARGIN, WIDTH, page
-from softpnet.report.seeds import MARKS
+from softpnet.report.seeds import MARKS, stretch
 from softpnet.report.summary import Summary
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def anchor_curves(path: Path, summaries: Sequence[Summary]) -> None:
     tasks = [name for name, row in TASKS.items() if any(comparable(summary.row, row) for summary in own)]
     if not tasks:
         raise InputError("none of these rows says how many anchors a value has; draw those of `anchors`")
-    wide, high = (WIDTH - 2 * MARGIN) / len(tasks), 2.3
+    wide, high = (WIDTH - 2 * MARGIN) / len(tasks), 2.7
     with page(path, high) as (_, place):
         for at, name in enumerate(tasks):
             axes = place(MARGIN + at * wide + 0.4, 0.42, wide - 0.5, high - 0.7)
@@ -33,6 +33,7 @@ def anchor_curves(path: Path, summaries: Sequence[Summary]) -> None:
 
 
 def _panel(axes: Axes, name: str, rows: Sequence[Summary]) -> None:
+    stretch(axes, "y")
     rows = sorted(rows, key=lambda summary: number(summary.row))
     at = [NUMBERS.index(number(each.row)) for each in rows]
     for metric, style in MARKS.items():
@@ -42,11 +43,15 @@ def _panel(axes: Axes, name: str, rows: Sequence[Summary]) -> None:
         points = [(x, value) for x, row in there for value in row.values[metric]]
         named = metric.removesuffix("_accuracy")
         axes.plot(*zip(*points, strict=True), lw=0, ms=3.2, mew=0.7, alpha=0.7, label=named, **style)
-    says, height = (FEWEST[name].replace(" and ", "\nand "), 0.1) if name in FEWEST else (REFUSED, 0.5)
-    axes.text(0, height, says, transform=axes.get_xaxis_transform(), ha="center", va="center", fontsize=6)
-    axes.set(title=TASKS[name].title.removesuffix(", best"), xlabel="anchors per value", ylabel="accuracy on test, %")
-    axes.set(xticks=range(len(NUMBERS)), xticklabels=NUMBERS, xlim=(-0.6, len(NUMBERS) - 0.6))
-    axes.legend(frameon=False, loc="best", fontsize=7)
+    says = FEWEST[name].replace(" and ", "\nand ") if name in FEWEST else REFUSED
+    axes.text(0, 0.5, says, transform=axes.get_xaxis_transform(), ha="center", va="center", fontsize=6)
+    axes.set(
+        title=TASKS[name].title.removesuffix(", best"),
+        xlabel="anchors per value",
+        ylabel="accuracy on test, %, stretched",
+    )
+    axes.set(xticks=range(len(NUMBERS)), xticklabels=NUMBERS, xlim=(-0.85, len(NUMBERS) - 0.6))
+    axes.legend(frameon=False, loc="lower right", fontsize=7)
     axes.grid(axis="y", lw=0.3, color="#bbbbbb")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy
 
@@ -32,6 +32,14 @@ def _place(accuracy: Any) -> Any:
 
 def _accuracy(place: Any) -> Any:
     return 100 * (1 + LEAST - 10.0 ** -numpy.asarray(place))
+
+
+def stretch(axes: Axes, way: Literal["x", "y"]) -> None:
+    """An axis of accuracies in percent on which what is near 100 can be told apart."""
+    getattr(axes, f"set_{way}scale")("function", functions=(_place, _accuracy))
+    limits, names = {f"{way}lim": (-5, 100.01)}, [f"{tick:g}" for tick in TICKS]
+    axes.set(**limits, **{f"{way}ticks": TICKS, f"{way}ticklabels": names})
+    axes.minorticks_off()
 
 
 def seed_marks(path: Path, summaries: Sequence[Summary]) -> None:
@@ -76,10 +84,8 @@ def _panel(axes: Axes, rows: Sequence[Summary]) -> None:
         shown = "".join(f"{mean:>8}" for mean in means)
         axes.text(1.005, at, shown, **_beside(axes.get_yaxis_transform()), va="center")
     axes.set(yticks=range(len(rows)), yticklabels=[summary.row.title for summary in rows])
-    axes.set_xscale("function", functions=(_place, _accuracy))
-    axes.set(xlim=(-5, 100.01), xticks=TICKS, xticklabels=[f"{tick:g}" for tick in TICKS])
+    stretch(axes, "x")
     axes.set(ylim=(len(rows) - 0.5, -0.5))
-    axes.minorticks_off()
     axes.tick_params(length=0, labelbottom=False)
     axes.grid(axis="x", lw=0.3, color="#bbbbbb")
     for at in range(1, len(rows)):
