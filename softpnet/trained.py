@@ -47,8 +47,8 @@ class Trained:
     def predict(self, inputs: Any, reject: float | None = None) -> Prediction:
         """Concepts by arg-max, the label by the rule, and every concept's calibrated probabilities.
 
-        With `reject`, such as 0.05, concepts that are not sure enough are -1, so that the expected error of all others
-        together is at most that: of 100 that are told, 5 may be wrong, and a single one may be less sure than 0.95. The
+        With `reject`, such as 0.05, concepts that are not sure enough are -1, so that the model expects an error of at
+        most that in all others together: 5 wrong of 100 that are told. A single one may be less sure than 0.95. The
         label, or every entry of a label vector, is -1 where a concept is.
 
         It is computed where the model is, and the answer is on the CPU.

@@ -41,8 +41,8 @@ class Predict:
     resize: bool = False
     """Scale image files to the size that the model was trained on."""
     reject: float | None = None
-    """Abstain ("?") from concepts of which it is not sure: those that are told then have, all together, this expected
-    error, such as 0.05, at most; a single one may be less sure. The label is told where all of its concepts are."""
+    """Abstain ("?") from concepts of which it is not sure: in those that are told it expects, all together, an error
+    of at most this, such as 0.05; a single one may be less sure. The label is told where all of its concepts are."""
     json: bool = False
     """One JSON object per example, with every concept's probabilities."""
 

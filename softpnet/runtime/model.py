@@ -83,9 +83,9 @@ class Model:
     def predict(self, inputs: Any, reject: float | None = None) -> Prediction:
         """Concepts, labels and calibrated probabilities of inputs `[N, n, *shape]`.
 
-        With `reject`, such as 0.05, concepts that are not sure enough are -1, so that the expected error of all others
-        together is at most that, though a single one may be less sure than 0.95. The label, or every entry of a label
-        vector, is -1 where a concept is.
+        With `reject`, such as 0.05, concepts that are not sure enough are -1, so that the model expects an error of at
+        most that in all others together, though a single one may be less sure than 0.95. The label, or every entry of
+        a label vector, is -1 where a concept is.
         """
         made = self._read(inputs)
         concepts, probabilities = made["concepts"], np.exp(made["log_probabilities"])
