@@ -1,6 +1,7 @@
 """Wrong input is refused before training starts, by one error that names it and says what to do."""
 
 import re
+import warnings
 
 import numpy
 import pytest
@@ -554,7 +555,7 @@ def test_values_that_can_be_taken_for_each_other_in_a_circle_are_refused_althoug
     changes = {"task": circle, "labels": LABELS % 3}
     only_0 = Anchors(ANCHORS.inputs[:1], torch.tensor([0]))
     assert_refused(
-        "group 'concept' has no anchor for some of its values",
+        "the rule cannot tell apart all that has no anchor",
         "to take '1' for '2', '2' for '3' and '3' for '1' changes no label",
         "label an input of '1'",
         **changes,
@@ -564,11 +565,16 @@ def test_values_that_can_be_taken_for_each_other_in_a_circle_are_refused_althoug
     Learner(circle, **QUICK).fit(IMAGES, changes["labels"], told)
 
 
-def test_combinations_of_values_that_nothing_tells_apart_are_refused():
+def test_combinations_of_values_that_nothing_tells_apart_are_warned_of_unless_concepts_are_taught():
     pairs = ConceptSpace(slots=2, values=(2, 2))
     xor = Task(pairs, lambda c: (c[..., 0] ^ c[..., 1]) * 2 + (c[..., 2] ^ c[..., 3]), encoder=Small)
     ends = Anchors(ANCHORS.inputs[:2], torch.tensor([[0, 0], [1, 1]]))
-    assert_refused("the rule cannot tell all of them apart: to take '", task=xor, labels=LABELS % 3, anchors=ends)
+    labels, truth = LABELS % 3, torch.zeros(len(LABELS), 4, dtype=torch.int64)
+    with pytest.warns(UserWarning, match="the rule cannot tell apart all that has no anchor: to take '"):
+        Learner(xor, **QUICK).fit(IMAGES, labels, ends)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Learner(xor, method="supervised", **QUICK).fit(IMAGES, labels, ends, concepts=truth)
 
 
 @pytest.mark.parametrize("concept", [3, -1])

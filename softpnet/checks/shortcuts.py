@@ -13,7 +13,7 @@ from softpnet.checks.subject import NotApplicable, Subject, warned
 from softpnet.errors import InputError
 from softpnet.rules import function as rule
 from softpnet.rules.exchange import Exchange, alike, exchanges
-from softpnet.rules.misreadings import misreadings
+from softpnet.rules.misreadings import all_values_shown, misreadings
 from softpnet.task.anchors import AnchorSet
 from softpnet.task.concepts import ConceptSpace
 
@@ -71,9 +71,14 @@ def needed_anchors_are_there(subject: Subject) -> str:
     missing = [name for name, there in needed.items() if not there]
     if missing:
         raise InputError(f"{said}; no anchor shows {listed(missing, NEEDED)}: label an input of each")
+    if needed and anchored is None:
+        return said
     found = misreadings(task, anchored)
     if found.taken and anchored is not None:
-        raise InputError(f"neither rule nor anchors tell all values apart: {found}; label an input of {found.remedy}")
+        doubt = f"neither rule nor anchors tell all values apart: {found}; label an input of {found.remedy}"
+        if all_values_shown(task.space, anchored):
+            return warned(doubt)
+        raise InputError(doubt)
     if needed:
         return said
     without = found if anchored is None else misreadings(task)

@@ -93,6 +93,8 @@ def main() -> None:
     except SystemExit as left:
         if left.code == 2:
             leave_note("its command line was not understood")
+        elif left.code:
+            leave_note(f"it left with {left.code!r:.200}")
         raise
     except Exception as error:
         leave_note(describe(error))

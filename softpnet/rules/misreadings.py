@@ -57,6 +57,8 @@ def misreadings(task: Task, anchored: Sequence[Tensor] | None = None) -> Misread
     def label(shown: Tensor) -> Tensor:
         return task.rule(_assignments(space, ids, shown))
 
+    if (label(rows) == label(rows[:1])).all():
+        return Misreadings([], [], False)  # labels so rare that no row has them: any reading would seem to keep them
     found, all_tried = followed(ids, rows, label, torch.cat(known), NEAREST)
     wrong = (found >= 0) & (found != values.number)  # [S, V]
     fits = [_fits(ids, label, values, *pair) for pair in zip(found, wrong, strict=True)]
@@ -71,6 +73,15 @@ def misreadings(task: Task, anchored: Sequence[Tensor] | None = None) -> Misread
     instead = moved - values.number[moved] + found[nearest, moved]
     taken = [f"{names[one]} for {names[other]}" for one, other in zip(moved, instead, strict=True)]
     return Misreadings(taken, [names[value] for value in enough(wrong)], all_tried)
+
+
+def all_values_shown(space: ConceptSpace, anchored: Sequence[Tensor]) -> bool:
+    """Whether anchors show every value of every attribute, so that only combinations of them lack one."""
+    return all(
+        len(group.primitive_table()[own, at].unique()) == size
+        for group, own in zip(space.groups, anchored, strict=True)
+        for at, size in enumerate(group.values)
+    )
 
 
 def _fits(ids: ConceptSpace, label: Rule, values: Values, reading: Tensor, moved: Tensor) -> bool:

@@ -14,6 +14,8 @@ LIMIT = 20_000
 """More relabelings than this, whole or in part, are not followed at a time."""
 TRIED = 2_000_000
 """More than this are not tried in all, so that it takes seconds."""
+ASKED = 500_000
+"""A search that need not find all asks the rule about so many rows: some rules are asked one by one."""
 AT_ONCE = 2_000_000
 """So many values, about, does the rule see in one call."""
 
@@ -69,7 +71,7 @@ def followed(
     lacking = unread.sum(1)  # [M]
     relabelings, all_tried = torch.where(fixed, values.number, -1)[None], True
     none = relabelings[:0]
-    tried = 0
+    tried = asked = 0
     while lacking.any():
         value = _most_telling(unread, lacking)
         choices = torch.arange(int(values.choices[value]))
@@ -83,8 +85,11 @@ def followed(
         for some in relabelings.split(max(1, AT_ONCE // (len(choices) * max(places.shape[1], len(values.number))))):
             some = some.repeat_interleave(len(choices), dim=0)
             some[:, value] = choices.repeat(len(some) // len(choices))
-            kept.append(_that_fit(some, places[ready], wanted[ready], space, label))
-            many += len(kept[-1])
+            fit, rows_asked = _that_fit(some, places[ready], wanted[ready], space, label)
+            kept.append(fit)
+            many, asked = many + len(fit), asked + rows_asked
+            if nearest is not None and asked > ASKED:
+                return Found(none, False)
             if many > limit:
                 if nearest is None:
                     return Found(none, False)
@@ -99,8 +104,12 @@ def _nearest(relabelings: Tensor, values: Values, count: int) -> Tensor:
     return relabelings[moved.argsort(stable=True)[:count]]
 
 
-def _that_fit(relabelings: Tensor, places: Tensor, wanted: Tensor, space: ConceptSpace, label: Rule) -> Tensor:
-    """Those of the relabelings `[S, V]` that give rows, at these places `[b, k]`, primitives and the labels wanted."""
+def _that_fit(
+    relabelings: Tensor, places: Tensor, wanted: Tensor, space: ConceptSpace, label: Rule
+) -> tuple[Tensor, int]:
+    """Those of the relabelings `[S, V]` that give rows, at these places `[b, k]`, primitives and the labels wanted; and
+    how many rows the rule was asked about."""
+    asked = 0
     while len(places) and len(relabelings):
         many = max(1, AT_ONCE // (len(relabelings) * places.shape[1]))  # more rows, the fewer relabelings are left
         read = relabelings[:, places[:many]]  # [S, b, k]
@@ -108,10 +117,11 @@ def _that_fit(relabelings: Tensor, places: Tensor, wanted: Tensor, space: Concep
         if not shown.all():
             relabelings, read = relabelings[shown], read[shown]
         if len(relabelings):
+            asked += read.shape[0] * read.shape[1]
             fits = label(read) == wanted[:many]  # [S, b] or [S, b, m]
             relabelings = relabelings[fits.flatten(1).all(1)]
         places, wanted = places[many:], wanted[many:]
-    return relabelings
+    return relabelings, asked
 
 
 def _most_telling(unread: Tensor, lacking: Tensor) -> int:

@@ -74,7 +74,7 @@ class Source(CandidateSource):
         distinct, _ = unique_labels(labels)
         if len(distinct) <= CHECKED:
             answers = [searched(Search(model, [], 1, EFFORT)) for model in self._models(distinct)]
-            possible = torch.tensor([bool(each.rows) or not each.exhausted for each in answers])
+            possible = torch.tensor([bool(each.rows) or not each.exhausted for each in answers], dtype=torch.bool)
             find_feasible(self.task, distinct[possible], labels, labels)
         space = self.task.space
         small = torch.uint8 if space.h <= 256 else torch.int32
@@ -140,7 +140,10 @@ class Source(CandidateSource):
 
     def _models(self, labels: Tensor) -> list[CpSat]:
         """CP-SAT's model of each label `[b]` or `[b, m]`."""
-        return [self.rule.cp_sat(label, self.task.space.sizes) for label in labels.reshape(len(labels), -1).tolist()]
+        return [
+            self.rule.cp_sat(label, self.task.space.sizes)
+            for label in labels.view(len(labels), *labels.shape[1:] or (1,)).tolist()
+        ]
 
     def _asked(self, searches: list[Search]) -> list[Found]:
         """What CP-SAT finds, several examples at a time."""

@@ -12,6 +12,8 @@ from softpnet.errors import InputError, SoftPNetError
 from softpnet.task.ahead import read_ahead
 from softpnet.task.concepts import ConceptSpace
 
+NAMED = 20
+"""A warning names no more skipped items than so many."""
 REASONS = 5
 """Of so many skipped items a warning says why."""
 SAMPLE = 64
@@ -64,7 +66,9 @@ class LazyInputs:
         skipped = sorted(set(ids))
         reasons = [why for number in skipped[:REASONS] if (why := self.why(number))]
         told = f" ({'; '.join(reasons)}{'; ...' if len(skipped) > REASONS else ''})" if reasons else ""
-        return f"inputs {sorted(self.own(skipped))} cannot be read{told}"
+        numbers = ", ".join(map(str, sorted(self.own(skipped))[:NAMED]))
+        more = f", and {len(skipped) - NAMED:,} more" if len(skipped) > NAMED else ""
+        return f"inputs [{numbers}]{more} cannot be read{told}"
 
     def why(self, number: int) -> str:
         """Why this item is to be skipped; nothing where the source does not say it."""

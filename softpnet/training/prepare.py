@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from softpnet.networks.views import check_augment
 from softpnet.rules.compile import compilation, known_labels
 from softpnet.rules.exchange import alike
 from softpnet.rules.function import check_rule
-from softpnet.rules.misreadings import misreadings
+from softpnet.rules.misreadings import all_values_shown, misreadings
 from softpnet.targets.source import KeptRows
 from softpnet.task.anchors import AnchorSet, arrange_anchors
 from softpnet.task.data import Anchors, Examples, Inputs
@@ -124,7 +125,7 @@ def build(
             module.share(together, hardware.batch_norm == "synchronised")
             method.share(together)
         check_started(training, name)
-        check_blanks(task, module, given.anchors)  # by now the rule is compiled, if the method asks for it
+        check_blanks(task, method, module, given.anchors)  # by now the rule is compiled, if the method asks for it
         return training
 
 
@@ -155,8 +156,8 @@ def check_started(training: Training, name: str) -> None:
         )
 
 
-def check_blanks(task: Task, module: Reader, anchors: Sequence[AnchorSet]) -> None:
-    """Raise for a value without an anchor that this network cannot learn without one."""
+def check_blanks(task: Task, method: Method, module: Reader, anchors: Sequence[AnchorSet]) -> None:
+    """Raise for a value without an anchor that this network cannot learn without one; warn of a mere combination."""
     groups = task.space.groups
     for at, (group, own) in enumerate(zip(groups, anchors, strict=True)):
         anchored = own.anchored()[0]
@@ -179,13 +180,14 @@ def check_blanks(task: Task, module: Reader, anchors: Sequence[AnchorSet]) -> No
                     f"{names[exchange.other]!r}: exchanging them changes no label; label an input of "
                     f"{' and one of '.join(repr(names[value]) for value in blank)}"
                 )
-    lacking = [g.name for g, own in zip(groups, anchors, strict=True) if len(own.anchored()[0]) < len(g.primitives)]
-    found = misreadings(task, [own.anchored()[0] for own in anchors]) if lacking else None
+    lacking = any(len(own.anchored()[0]) < len(g.primitives) for g, own in zip(groups, anchors, strict=True))
+    taught = method.needs_concepts  # by true concepts: no rule has to tell them apart
+    found = misreadings(task, [own.anchored()[0] for own in anchors]) if lacking and not taught else None
     if found is not None and found.taken:
-        raise InputError(
-            f"group {lacking[0]!r} has no anchor for some of its values, and the rule cannot tell all of them apart: "
-            f"{found}; label an input of {found.remedy}"
-        )
+        doubt = f"the rule cannot tell apart all that has no anchor: {found}; label an input of {found.remedy}"
+        if not all_values_shown(task.space, [own.anchored()[0] for own in anchors]):
+            raise InputError(doubt)
+        warnings.warn(doubt, stacklevel=2)
 
 
 def blank(

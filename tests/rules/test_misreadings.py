@@ -82,7 +82,7 @@ def test_random_assignments_stand_for_all_of_a_large_space_and_a_compiled_rule_s
     many = sp.ConceptSpace(slots=8, values=4)
     wanted = torch.arange(8) % 4
     rare = sp.Task(many, lambda c: (c == wanted).all(-1).long())
-    assert misreadings(rare).taken  # one assignment of 65,536 has the label 1
+    assert misreadings(rare) == ([], [], False)  # one assignment of 65,536 has the label 1, and none is asked about
     compilation(rare)
     assert not misreadings(rare, [torch.arange(3)]).taken
 
@@ -96,7 +96,7 @@ def test_the_work_is_bounded_and_it_is_said_where_not_all_were_tried(monkeypatch
 
     found = misreadings(sp.Task(space, rule))
     assert not found.all_tried, "any order of 40 values keeps every label"
-    assert sum(asked) < 100_000_000
+    assert sum(asked) < 2_000_000
     monkeypatch.setattr(searched, "MOST", 3)
     assert misreadings(sp.Task(FOUR, tour)) == ([], [], False)
 

@@ -67,6 +67,10 @@ def best(task, log_p, label, count):
     return feasible[scores(log_p[None], feasible[None])[0].argsort(descending=True)[:count]]
 
 
+def test_a_check_starts_it_for_no_example():
+    assert len(made(four()).start(torch.empty(0, dtype=torch.int64)).answered) == 0
+
+
 @pytest.mark.parametrize("label", [0, 1])
 @pytest.mark.parametrize("near", [1, 16])
 def test_the_best_rows_in_order_are_those_of_brute_force(log_p, label, near, monkeypatch):

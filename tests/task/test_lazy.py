@@ -371,3 +371,8 @@ def test_a_source_of_which_nothing_can_be_read_is_named():
         fitted(Silent(None, at=range(24)))
     with pytest.raises(sp.InputError, match="inputs are empty"):
         fitted([])
+
+
+def test_a_warning_names_some_of_many_lost_inputs():
+    torn = LazyInputs([*[None] * 30, torch.zeros(2, 3)], 2)
+    assert torn.lost(range(30)).startswith("inputs [0, 1, 2,") and "19], and 10 more cannot" in torn.lost(range(30))
