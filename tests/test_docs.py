@@ -209,6 +209,7 @@ TABLED = ("overview", "results", "paper", "primitives", "groups", "sets", "pairs
         ("docs/results-seeds.md", "all league", ("seeds",), SEEDS),
         ("README.md", "short", ("overview",), SEEDS),
         ("docs/examples.md", "examples", ("overview", "groups", "commands", "left"), SEEDS[:3]),
+        ("docs/when-concepts-stay-wrong.md", "anchors", ("overview",), SEEDS[:3]),
     ],
 )
 def test_a_page_s_tables_are_what_the_records_give(tmp_path, page, rows, only, seeds):
