@@ -124,7 +124,7 @@ class Trained:
         return self
 
     def suggest_anchors(self, inputs: Any, labels: Tensor, count: int) -> Tensor:
-        """The training slots whose labelling would help most, best first: rows of (example, slot), `[count, 2]`.
+        """Training slots to label next, uncertain and typical ones first: rows of (example, slot), `[count, 2]`.
 
         They are uncertain given their labels, typical, and unlike each other and the anchors there are.
         `Anchors.at` makes anchors of them. Of many examples some are looked at, evenly spread.

@@ -12,7 +12,7 @@ from softpnet.terminal import say
 
 @dataclass(frozen=True)
 class Suggest:
-    """Name the training slots of a run's task whose labelling would help most."""
+    """Name training slots of a run's task to label next: uncertain ones that are typical of others."""
 
     folder: tyro.conf.Positional[Path]
     """The run's folder."""
