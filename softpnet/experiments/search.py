@@ -36,6 +36,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "anchors weigh five times as much as the rule": {"rule_weight": 0.2},
     "weight decay 1e-4": {"weight_decay": 1e-4},
     "all labels equally frequent": {"balanced_labels": True},
+    "one copy of each anchor": {"copies": 1},
+    "one copy of each anchor, warm-up of 150 steps": {"copies": 1, "warmup_steps": 150},
 }
 """Of settings."""
 METHODS: dict[str, str] = {
