@@ -38,6 +38,10 @@ CHANGES: dict[str, dict[str, Any]] = {
     "all labels equally frequent": {"balanced_labels": True},
     "one copy of each anchor": {"copies": 1},
     "one copy of each anchor, warm-up of 150 steps": {"copies": 1, "warmup_steps": 150},
+    "one copy, 150 steps, temperature falls by 5 %": {"copies": 1, "warmup_steps": 150, "gamma_decay": 0.95},
+    "one copy, 100 steps, temperature falls by 5 %": {"copies": 1, "warmup_steps": 100, "gamma_decay": 0.95},
+    "one copy, 100 steps, temperature falls by 10 %": {"copies": 1, "warmup_steps": 100, "gamma_decay": 0.9},
+    "one copy, 100 steps, best assignment as target": {"copies": 1, "warmup_steps": 100, "target": "best"},
 }
 """Of settings."""
 METHODS: dict[str, str] = {
