@@ -64,6 +64,10 @@ FURTHER: dict[str, tuple[str, str, dict[str, str]]] = {
 """Where changes that won are held against the beginning once more."""
 WON = (
     "where the search began",
+    "temperature falls by 5 % an epoch",
+    "one copy of each anchor",
+    "one copy, 150 steps, temperature falls by 5 %",
+    "warm-up of 100 steps",
     "one copy, 100 steps, temperature falls by 5 %",
     "warm-up of 100 steps, temperature falls by 5 %",
 )
