@@ -46,6 +46,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "one copy, 100 steps, temperature falls by 10 %": {"copies": 1, "warmup_steps": 100, "gamma_decay": 0.9},
     "one copy, 100 steps, best assignment as target": {"copies": 1, "warmup_steps": 100, "target": "best"},
     "warm-up of 100 steps, temperature falls by 5 %": {"warmup_steps": 100, "gamma_decay": 0.95},
+    "one copy, temperature falls by 5 %": {"copies": 1, "gamma_decay": 0.95},
+    "one copy, 200 steps, temperature falls by 5 %": {"copies": 1, "warmup_steps": 200, "gamma_decay": 0.95},
 }
 """Of settings."""
 METHODS: dict[str, str] = {
@@ -66,6 +68,8 @@ WON = (
     "where the search began",
     "temperature falls by 5 % an epoch",
     "one copy of each anchor",
+    "one copy, temperature falls by 5 %",
+    "one copy, 200 steps, temperature falls by 5 %",
     "one copy, 150 steps, temperature falls by 5 %",
     "warm-up of 100 steps",
     "one copy, 100 steps, temperature falls by 5 %",
