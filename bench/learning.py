@@ -56,7 +56,6 @@ CEILING, OURS = "supervised", "softpnet"
 HOUSE: dict[str, Callable[[Race], None]] = {
     CEILING: functools.partial(own, method="supervised"),
     OURS: own,
-    "softpnet, 60 warm-up steps, batches of 32": functools.partial(own, warmup_steps=60, batch_size=32),
     "softpnet, preset paper": functools.partial(own, preset="paper"),
     "abduction, anchors first": functools.partial(own, method="abduction_anchored"),
 }

@@ -40,7 +40,9 @@ class Contest:
 
 
 CONTESTS = {
-    "evenodd": Contest("EvenOdd, 1,600 pairs", "mnist_evenodd", {"train": "1600"}, {"epochs": 10}, 60, 0.5),
+    "evenodd": Contest(
+        "EvenOdd, 1,600 pairs", "mnist_evenodd", {"train": "1600"}, {"epochs": 10, "batch_size": 32}, 60, 0.5
+    ),
     "sudoku": Contest("Sudoku", "visual_sudoku", {}, {}, 180, 5),
     "window": Contest(
         "Kand-Logic, window crops, 1,000 scenes",

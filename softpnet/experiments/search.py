@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from softpnet.experiments.rows import Row
+from softpnet.experiments.rows import BEGAN, Row
 
 TASKS: dict[str, tuple[str, str, dict[str, str]]] = {
     "xor": ("XOR of parities", "examples/parity_xor.py", {}),
@@ -18,8 +18,6 @@ TASKS: dict[str, tuple[str, str, dict[str, str]]] = {
 """Where methods differ: two rules that let values run together, and few examples."""
 
 TRIED = "softpnet/experiments/tried"
-BEGAN: dict[str, Any] = {"copies": 3, "warmup_steps": 300, "gamma_decay": 1.0}
-"""What the search began with, where the recipe is another one since."""
 CHANGES: dict[str, dict[str, Any]] = {
     "where the search began": {},
     "scores not balanced": {"balance": 0.0},
@@ -64,6 +62,8 @@ FURTHER: dict[str, tuple[str, str, dict[str, str]]] = {
     "photos": ("Traffic signs", "examples/traffic_signs.py", {}),
 }
 """Where changes that won are held against the beginning once more."""
+EPOCHS = {"window": {"epochs": 8}}
+"""Other than the task's."""
 WON = (
     "where the search began",
     "temperature falls by 5 % an epoch",
@@ -87,7 +87,7 @@ def _row(task: str, change: str, settings: Mapping[str, Any], **parts: Any) -> R
         options=options | {"split": "validation"},
         folder="search",
         league=f"search {task}",
-        settings=BEGAN | settings,
+        settings={**BEGAN, **EPOCHS.get(task, {}), **settings},
         **parts,
     )
 

@@ -142,7 +142,7 @@ def task(
         corrupt=Corruption(label=0, source=1, apply=corrupt),
         data=data,
         background=1.0,
-        settings=dict(epochs=8, batch_size=32),
+        settings=dict(epochs=4, batch_size=32),
         presets={"paper": PAPER},
     )
 
