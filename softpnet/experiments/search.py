@@ -18,6 +18,7 @@ TASKS: dict[str, tuple[str, str, dict[str, str]]] = {
 """Where methods differ: two rules that let values run together, and few examples."""
 
 TRIED = "softpnet/experiments/tried"
+ALONE: dict[str, Any] = {"copies": 1, "originals": False, "gamma_decay": 0.95}
 CHANGES: dict[str, dict[str, Any]] = {
     "where the search began": {},
     "scores not balanced": {"balance": 0.0},
@@ -46,6 +47,9 @@ CHANGES: dict[str, dict[str, Any]] = {
     "warm-up of 100 steps, temperature falls by 5 %": {"warmup_steps": 100, "gamma_decay": 0.95},
     "one copy, temperature falls by 5 %": {"copies": 1, "gamma_decay": 0.95},
     "one copy, 200 steps, temperature falls by 5 %": {"copies": 1, "warmup_steps": 200, "gamma_decay": 0.95},
+    "one copy alone, temperature falls by 5 %": ALONE,
+    "one copy alone, 200 steps, temperature falls by 5 %": {**ALONE, "warmup_steps": 200},
+    "one copy alone, 150 steps, temperature falls by 5 %": {**ALONE, "warmup_steps": 150},
 }
 """Of settings."""
 METHODS: dict[str, str] = {
@@ -68,6 +72,8 @@ WON = (
     "where the search began",
     "temperature falls by 5 % an epoch",
     "one copy of each anchor",
+    "one copy alone, 200 steps, temperature falls by 5 %",
+    "one copy alone, 150 steps, temperature falls by 5 %",
     "one copy, temperature falls by 5 %",
     "one copy, 200 steps, temperature falls by 5 %",
     "one copy, 150 steps, temperature falls by 5 %",

@@ -67,7 +67,9 @@ class Settings:
     scaled: bool = False
     """Divide squared distances by the square root of their dimension, so that they do not saturate."""
     copies: int = 3
-    """Augmented copies of each anchor per step, beside the original."""
+    """Augmented copies of each anchor per step."""
+    originals: bool = True
+    """Show the anchors themselves beside their copies; where prototypes are their means, they always are."""
     episodes: int = 50
     """Episodes of the prototypical loss per step (E)."""
     augment_inputs: bool = False
@@ -181,7 +183,8 @@ PRESETS: Mapping[Preset, Mapping[str, Any]] = {
         balance=1.0,
         augment_inputs=True,
         copies=1,
-        warmup_steps=300,
+        originals=False,
+        warmup_steps=200,
         decay_to_zero=True,
     ),
     "paper": {},
