@@ -72,6 +72,7 @@ WON = (
     "where the search began",
     "temperature falls by 5 % an epoch",
     "one copy of each anchor",
+    "one copy alone, temperature falls by 5 %",
     "one copy alone, 200 steps, temperature falls by 5 %",
     "one copy alone, 150 steps, temperature falls by 5 %",
     "one copy, temperature falls by 5 %",

@@ -184,7 +184,7 @@ PRESETS: Mapping[Preset, Mapping[str, Any]] = {
         augment_inputs=True,
         copies=1,
         originals=False,
-        warmup_steps=200,
+        warmup_steps=300,
         decay_to_zero=True,
     ),
     "paper": {},
