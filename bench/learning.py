@@ -56,6 +56,7 @@ CEILING, OURS = "supervised", "softpnet"
 HOUSE: dict[str, Callable[[Race], None]] = {
     CEILING: functools.partial(own, method="supervised"),
     OURS: own,
+    "softpnet, --precision auto": functools.partial(own, precision="auto"),
     "softpnet, preset paper": functools.partial(own, preset="paper"),
     "abduction, anchors first": functools.partial(own, method="abduction_anchored"),
 }
