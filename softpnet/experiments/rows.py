@@ -54,7 +54,7 @@ class Row:
         return shlex.join(["softpnet", *self.command(seed)])
 
 
-BEGAN: Mapping[str, Any] = {"copies": 3, "originals": True, "gamma_decay": 1.0}
+BEGAN: Mapping[str, Any] = {"gamma_decay": 1.0}
 """What the search for the recipe began with, where the recipe is another one since."""
 
 

@@ -18,7 +18,6 @@ TASKS: dict[str, tuple[str, str, dict[str, str]]] = {
 """Where methods differ: two rules that let values run together, and few examples."""
 
 TRIED = "softpnet/experiments/tried"
-ALONE: dict[str, Any] = {"copies": 1, "originals": False, "gamma_decay": 0.95}
 CHANGES: dict[str, dict[str, Any]] = {
     "where the search began": {},
     "scores not balanced": {"balance": 0.0},
@@ -30,7 +29,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "16 examples beside the anchors in the warm-up": {"warmup_examples": 16},
     "nine copies of each anchor": {"copies": 9},
     "learning rate stays": {"decay_to_zero": False},
-    "temperature falls by 5 % an epoch": {"gamma_decay": 0.95},
+    "temperature falls by 5 % an epoch (today's recipe)": {"gamma_decay": 0.95},
     "best assignment as target": {"target": "best"},
     "each concept's own attention": {"targets": f"{TRIED}/concept_attention.py"},
     "rule's weight rises over 3 epochs": {"rule_ramp": 3},
@@ -47,9 +46,6 @@ CHANGES: dict[str, dict[str, Any]] = {
     "warm-up of 100 steps, temperature falls by 5 %": {"warmup_steps": 100, "gamma_decay": 0.95},
     "one copy, temperature falls by 5 %": {"copies": 1, "gamma_decay": 0.95},
     "one copy, 200 steps, temperature falls by 5 %": {"copies": 1, "warmup_steps": 200, "gamma_decay": 0.95},
-    "one copy alone, temperature falls by 5 % (today's recipe)": ALONE,
-    "one copy alone, 200 steps, temperature falls by 5 %": {**ALONE, "warmup_steps": 200},
-    "one copy alone, 150 steps, temperature falls by 5 %": {**ALONE, "warmup_steps": 150},
 }
 """Of settings."""
 METHODS: dict[str, str] = {
@@ -70,11 +66,8 @@ EPOCHS = {"window": {"epochs": 8}}
 """Other than the task's."""
 WON = (
     "where the search began",
-    "temperature falls by 5 % an epoch",
+    "temperature falls by 5 % an epoch (today's recipe)",
     "one copy of each anchor",
-    "one copy alone, temperature falls by 5 % (today's recipe)",
-    "one copy alone, 200 steps, temperature falls by 5 %",
-    "one copy alone, 150 steps, temperature falls by 5 %",
     "one copy, temperature falls by 5 %",
     "one copy, 200 steps, temperature falls by 5 %",
     "one copy, 150 steps, temperature falls by 5 %",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -24,9 +23,6 @@ from softpnet.task.task import Task
 from softpnet.together import Together
 
 Streams = Callable[[str], Generator]
-
-FEWEST = 4
-"""Anchor images of a group in a step at the least, where there are no originals: batch norm needs some."""
 
 
 class Batch(NamedTuple):
@@ -243,47 +239,39 @@ class Method(ABC):
         return log_q.masked_fill(blank.to(log_q.device), -torch.inf).log_softmax(-1)
 
     def augmented_anchors(self, generator: Generator) -> list[Tensor | Embedded]:
-        """Fresh copies of every primitive that has anchors, after the originals where these are shown, per group
-        `[A, V, *shape]`; of a frozen encoder, their vectors.
+        """Originals and fresh copies of every primitive that has anchors, per group `[A, V, *shape]`; of a frozen
+        encoder, their vectors.
 
         Of several anchors of a primitive, any one is taken each time.
         """
         return [
-            self._known_copies(anchors, self.known_anchors[g], generator, *self._shown(anchors))
+            self._known_copies(anchors, self.known_anchors[g], generator)
             if g in self.known_anchors
-            else self._copies(anchors, generator, *self._shown(anchors))
+            else self._copies(anchors, generator)
             for g, anchors in enumerate(self.anchors)
         ]
 
-    def _shown(self, anchors: AnchorSet) -> tuple[int, int]:
-        """How many originals and how many copies of each primitive a step has."""
-        if self.settings.originals or self.settings.prototypes == "mean":
-            return 1, self.settings.copies
-        return 0, max(self.settings.copies, math.ceil(FEWEST / len(anchors.anchored()[0])))
-
     def anchor_inputs(self, generator: Generator, rounds: int = 1) -> list[Tensor]:
-        """Originals and fresh copies of each, so many times, `[A, V, *shape]`, whatever is known of them."""
-        return [self._copies(anchors, generator, rounds, rounds * self.settings.copies) for anchors in self.anchors]
+        """Originals, so many times, and as many fresh copies of each, `[A, V, *shape]`, whatever is known of them."""
+        return [self._copies(anchors, generator, rounds) for anchors in self.anchors]
 
-    def _copies(self, anchors: AnchorSet, generator: Generator, originals: int, copies: int) -> Tensor:
-        rows = originals + copies
+    def _copies(self, anchors: AnchorSet, generator: Generator, rounds: int = 1) -> Tensor:
+        rows = rounds * (self.settings.copies + 1)
         places = _places(anchors, rows, generator)
         if places is None:
             shown = anchors.inputs.expand(rows, *anchors.inputs.shape)
         else:
             shown = anchors.inputs[places.to(anchors.inputs.device)]
-        return torch.cat([shown[:originals], self.augment(shown[originals:].contiguous(), generator)])
+        return torch.cat([shown[:rounds], self.augment(shown[rounds:].contiguous(), generator)])
 
-    def _known_copies(
-        self, anchors: AnchorSet, known: Tensor, generator: Generator, originals: int, copies: int
-    ) -> Embedded:
+    def _known_copies(self, anchors: AnchorSet, known: Tensor, generator: Generator) -> Embedded:
         """Each copy is one of the views that were embedded before training: known `[views, M, D]` -> `[A, V, D]`."""
-        rows = originals + copies
+        rows = self.settings.copies + 1
         places = _places(anchors, rows, generator)
         if places is None:
             places = torch.arange(known.shape[1]).expand(rows, -1)
         views = torch.randint(1, len(known), places.shape, generator=generator)
-        views[:originals] = 0
+        views[0] = 0  # the original
         return Embedded(known[views.to(known.device), places.to(known.device)])
 
 

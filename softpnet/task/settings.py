@@ -67,9 +67,7 @@ class Settings:
     scaled: bool = False
     """Divide squared distances by the square root of their dimension, so that they do not saturate."""
     copies: int = 3
-    """Augmented copies of each anchor per step."""
-    originals: bool = True
-    """Show the anchors themselves beside their copies; where prototypes are their means, they always are."""
+    """Augmented copies of each anchor per step, beside the original."""
     episodes: int = 50
     """Episodes of the prototypical loss per step (E)."""
     augment_inputs: bool = False
@@ -182,8 +180,6 @@ PRESETS: Mapping[Preset, Mapping[str, Any]] = {
         scaled=True,
         balance=1.0,
         augment_inputs=True,
-        copies=1,
-        originals=False,
         warmup_steps=300,
         decay_to_zero=True,
     ),

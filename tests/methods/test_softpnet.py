@@ -39,24 +39,6 @@ def test_anchors_are_the_originals_and_fresh_copies_at_every_step():
     assert not torch.equal(one[1:], two[1:])
 
 
-@pytest.mark.parametrize("copies, shown", [(3, 3), (1, 2)])  # of three values; batch norm needs four images
-def test_without_originals_a_step_has_fresh_copies_alone_and_never_less_than_four_images(copies, shown):
-    method, _, _, _, streams = prepared(prototypes="learned", originals=False, copies=copies)
-    (one,), (two,) = (method.augmented_anchors(streams("augment")) for _ in range(2))
-    assert one.shape == (shown, 3, 1, 16, 16)
-    for copy in (*one, *two):
-        assert not (copy == method.anchors[0].inputs).flatten(1).all(1).any()
-    method.known_anchors = {0: torch.arange(5.0)[:, None, None].expand(5, 3, 2)}  # of a frozen encoder; 0: originals
-    (known,) = method.augmented_anchors(streams("augment"))
-    assert known.vectors.shape == (shown, 3, 2) and known.vectors.all()
-
-
-def test_prototypes_that_are_means_are_means_of_the_originals_too():
-    method, _, _, _, streams = prepared(originals=False, copies=1)
-    (shown,) = method.augmented_anchors(streams("augment"))
-    assert len(shown) == 2 and torch.equal(shown[0], method.anchors[0].inputs)
-
-
 def test_a_task_s_own_augmentation_makes_the_copies_and_the_views():
     def darker(inputs, generator):
         return inputs * torch.rand(inputs.shape[:-3], generator=generator)[..., None, None, None]
