@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from softpnet.experiments.rows import LEAGUE, Row
+from softpnet.experiments.rows import BEGAN, LEAGUE, Row
 
 NUMBERS = (0, 1, 2, 5, 10)
 """Anchors per value. None at all is in no row where the rule cannot tell the values apart: it is refused."""
@@ -39,6 +39,7 @@ def _numbered(name: str, count: int) -> Row:
         name=f"anchors-{name}-{count}",
         title=f"{title}, {f'{count} anchors a value' if count else FEWEST[name]}",
         options={**row.options, "anchors": str(count)},
+        settings={**row.settings, **BEGAN},
         folder="anchors",
     )
 
@@ -49,6 +50,7 @@ def _chosen(name: str, title: str, count: int, choice: str, **options: str) -> R
         f"{title}: {count} more, {choice}",
         "softpnet/experiments/label_next.py",
         options={**options, "choice": choice, "count": str(count)},
+        settings=BEGAN,
         folder="suggest",
         league=f"suggest {name}",
     )
