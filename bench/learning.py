@@ -56,7 +56,8 @@ CEILING, OURS = "supervised", "softpnet"
 HOUSE: dict[str, Callable[[Race], None]] = {
     CEILING: functools.partial(own, method="supervised"),
     OURS: own,
-    "softpnet, --precision auto": functools.partial(own, precision="auto"),
+    "softpnet, --copies 1": functools.partial(own, copies=1),
+    "softpnet, --copies 1 --precision auto": functools.partial(own, copies=1, precision="auto"),
     "softpnet, preset paper": functools.partial(own, preset="paper"),
     "abduction, anchors first": functools.partial(own, method="abduction_anchored"),
 }

@@ -41,7 +41,7 @@ class Contest:
 
 CONTESTS = {
     "evenodd": Contest(
-        "EvenOdd, 1,600 pairs", "mnist_evenodd", {"train": "1600"}, {"epochs": 10, "batch_size": 32}, 60, 0.5
+        "EvenOdd, 1,600 pairs", "mnist_evenodd", {"train": "1600"}, {"epochs": 10, "batch_size": 32}, 45, 0.5
     ),
     "sudoku": Contest("Sudoku", "visual_sudoku", {}, {}, 180, 5),
     "window": Contest(
