@@ -143,7 +143,7 @@ def test_neither_failing_nor_hanging_stops_the_others(monkeypatch, tmp_path):
     assert [row["name"] for row in learning.measure("sudoku")] == [learning.CEILING, "fails"]
     assert top["seconds_to"] == {"95%": 2.0, "98%": 2.0, "99%": 2.0} and top["ceiling"] == 0.9
     assert fails["error"] == "exit code 1: no file peer.so" and fails["seconds_to"]["95%"] is None
-    assert hangs["error"].startswith("cut off at 210 s") and hangs["curves"] == [[[1.0, 0.25, 0.1]]]
+    assert hangs["error"].startswith("cut off at 180 s") and hangs["curves"] == [[[1.0, 0.25, 0.1]]]
     assert last["error"] == "given: last --contest=evenodd --seed=7 --enough=0.891"  # 99 % of the ceiling
     text = tables.markdown({"learning-evenodd": {"commit": "", "torch": "", "cores": 2, "load": 0.0, "rows": rows}})
     assert "| EvenOdd, 1,600 pairs | 90.00 | last | 2.0 | 2.0 | 2.0 | given: last" in text

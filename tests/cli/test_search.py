@@ -217,7 +217,8 @@ def test_where_no_trial_can_be_trained_the_table_says_why(signals, softpnet_here
 def test_the_study_in_the_repository_says_what_the_page_says(softpnet_here, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     study = shutil.copytree(ROOT / "results/studies/parity_xor", tmp_path / "study")
-    given = ["--metric", "concept_accuracy", "--trials", 20, "--confirm", 5, "--study", study]
+    given = ["--metric", "concept_accuracy", "--trials", 20, "--confirm", 5]
+    given += ["--gamma-decay", 1, "--study", study]
     code, out, error = softpnet_here("search", "examples/parity_xor.py", *given)
     assert code == 0, error
     page = (ROOT / "docs/tuning.md").read_text()
