@@ -6,7 +6,7 @@ READY := .venv/.ready
 .PHONY: quickstart test tests processes notebooks docs browser bench torture check ruff mypy clean
 
 quickstart: $(READY)
-	$(BIN)/softpnet train kand_logic --option train=1000 --epochs 4
+	$(BIN)/softpnet train kand_logic --option train=1000
 	@echo "Your own task: write a rule in a file and run  $(BIN)/softpnet train my_rule.py  (see docs/your-own-task.md)"
 
 # mypy beside the tests: where it has no cache yet, it takes about twenty seconds of one core
