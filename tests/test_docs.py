@@ -416,7 +416,7 @@ def test_figures_in_prose_are_those_of_the_tables():
     suggested, gain, interval = more
     random = float(suggested) - float(gain)
     wrong = " ".join(page.split())
-    assert f"One anchor a digit gives {percent['XOR of two parities'][0]}. Ten more labels give" in wrong
+    assert f"reads {percent['XOR of two parities'][0]} % of XOR with one anchor a digit" in wrong
     assert f"{float(suggested):.1f} if they are suggested (`suggest-10-suggested`) and {random:.1f} if" in wrong
     assert f"The difference of {gain} points (95 % interval {interval})" in wrong
     prose = " ".join((ROOT / "docs/shortcuts.md").read_text().split())
