@@ -28,7 +28,8 @@ def no_relabeling_fits(subject: Subject) -> str:
     if found is None:
         return warned(
             f"more than {relabelings.LIMIT:,} relabelings of the values would have to be followed at a time, or "
-            f"{relabelings.TRIED:,} in all; they are not counted, so that shortcuts are neither found nor ruled out"
+            f"{relabelings.TRIED:,} in all; they are not counted, so that shortcuts of this kind are neither found nor "
+            "ruled out"
         )
     values, (plain, names) = Values(task.space), _value_names(task.space)
     examples = count(len(rows), "different assignment")

@@ -13,7 +13,7 @@ from softpnet.checks.subject import NotApplicable, Subject, warned
 from softpnet.errors import InputError
 from softpnet.rules import function as rule
 from softpnet.rules.exchange import Exchange, alike, exchanges
-from softpnet.rules.misreadings import all_values_shown, misreadings
+from softpnet.rules.misreadings import all_values_shown, misreadings, mixed_up
 from softpnet.task.anchors import AnchorSet
 from softpnet.task.concepts import ConceptSpace
 
@@ -38,6 +38,7 @@ def values_are_told_apart(subject: Subject) -> str:
         rows = torch.cat([rows, subject.walked_rows(ROWS)])  # where random ones all have the same label
     except NotApplicable:
         pass
+    rows = rows.unique(dim=0)
     labels = task.rule(rows.clone())
     if (labels == labels[0]).all():
         raise NotApplicable(f"all of {len(rows):,} assignments have the same label, so that nothing can be seen")
@@ -79,6 +80,12 @@ def needed_anchors_are_there(subject: Subject) -> str:
         if all_values_shown(task.space, anchored):
             return warned(doubt)
         raise InputError(doubt)
+    mixed = mixed_up(task, anchors) if anchors else None
+    if mixed is not None:
+        one, other = mixed.groups
+        return warned(
+            f"neither rule nor anchors tell {one} from {other}: {mixed}; label an input of {mixed.remedy} too"
+        )
     if needed:
         return said
     without = found if anchored is None else misreadings(task)

@@ -18,9 +18,9 @@ from softpnet.networks.reader import Prediction
 from softpnet.report.explorer import anchor_embeddings, explored
 from softpnet.report.judge import scores
 from softpnet.report.plane import flattened, middles, placeable_prototypes
-from softpnet.report.remarks import remarks, worst_gap
+from softpnet.report.remarks import SUSPICIOUS_GAP, remarks, worst_gap
 from softpnet.report.rule_facts import rule_facts
-from softpnet.report.verdict import verdict
+from softpnet.report.verdict import GOOD, verdict
 from softpnet.report.watching import unwatched
 from softpnet.rules.confidence import label_probabilities
 from softpnet.rules.labels import unknown_in
@@ -61,7 +61,7 @@ def run_facts(
         "method": model.method,
         "seed": model.seed,
         "verdict": verdict(metrics[split], gap, len(examples.labels), unfinished),
-        "good": not unfinished and gap <= 0.1 and metrics[split]["label_accuracy"] >= 0.9,
+        "good": not unfinished and gap <= SUSPICIOUS_GAP and metrics[split]["label_accuracy"] >= GOOD,
         "remarks": remarks(model, tests, metrics),
         "split": split,
         "count": len(examples.labels),

@@ -11,7 +11,7 @@ from softpnet.rules.function import some_rows
 from softpnet.task.data import Examples
 from softpnet.task.task import Task
 
-SUSPICIOUS_GAP = 0.1
+SUSPICIOUS_GAP = 0.05
 """Label minus concept accuracy above this is remarked upon."""
 
 TRIED = 2_000

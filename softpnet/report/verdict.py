@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from softpnet.report.remarks import SUSPICIOUS_GAP
+
 GOOD = 0.9
 """Labels that are right at least so often are called learned."""
-FAR = 0.1
-"""Concepts that are wrong so much more often than labels are a shortcut, as in the remarks of `train`."""
 
 
 def verdict(metrics: Mapping[str, float], worst_gap: float, examples: int, unfinished: str = "") -> str:
@@ -18,7 +18,7 @@ def verdict(metrics: Mapping[str, float], worst_gap: float, examples: int, unfin
     if "concept_accuracy" not in metrics:
         return f"{begin}; the true concepts are not known, so nothing can be said about what it reads."
     concepts = metrics["concept_accuracy"]
-    if worst_gap > FAR:
+    if worst_gap > SUSPICIOUS_GAP:
         unless = "a reasoning shortcut, unless labels are at chance"
         return f"{begin}, but concepts only in {_percent(concepts)}: {unless}."
     begin = f"{begin} and concepts in {_percent(concepts)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import torch
@@ -11,6 +12,7 @@ from torch import Generator, Tensor
 from softpnet.rules.exchange import RANDOM, telling_rows
 from softpnet.rules.function import some_rows
 from softpnet.rules.relabelings import Values, enough, followed
+from softpnet.task.anchors import AnchorSet
 from softpnet.task.concepts import ConceptSpace, Group
 from softpnet.task.task import Rule, Task
 
@@ -47,7 +49,7 @@ def misreadings(task: Task, anchored: Sequence[Tensor] | None = None) -> Misread
     space = task.space
     if sum(len(group.primitives) for group in space.groups) > MOST:
         return Misreadings([], [], False)
-    ids = ConceptSpace(*(Group(group.slots, len(group.primitives), group.name) for group in space.groups))
+    ids = _by_primitives(space)
     values = Values(ids)
     rows = _told(task, ids)  # [M, n], a primitive per slot
     each = [torch.arange(0)] * len(space.groups) if anchored is None else anchored
@@ -75,6 +77,62 @@ def misreadings(task: Task, anchored: Sequence[Tensor] | None = None) -> Misread
     return Misreadings(taken, [names[value] for value in enough(wrong)], all_tried)
 
 
+class MixedUp(NamedTuple):
+    """Two groups that a network may read for each other with every label right."""
+
+    groups: tuple[str, str]
+    together: list[tuple[str, str]]  # what the anchors show of them, always in these pairs
+
+    def __str__(self) -> str:
+        pairs = [f"{one!r} with {other!r}" for one, other in self.together[:NAMED]]
+        return f"anchors show {_joined(pairs)} only, and to read one group for the other changes no label"
+
+    @property
+    def remedy(self) -> str:
+        return f"{self.together[0][0]!r} with {self.together[1][1]!r}"
+
+
+def mixed_up(task: Task, anchors: Sequence[AnchorSet]) -> MixedUp | None:
+    """Two groups of the same slots, if there are such, whose anchors are the same inputs in fixed pairs of primitives,
+    and which the rule lets change places."""
+    space, ids = task.space, _by_primitives(task.space)
+    rows = _told(task, ids)  # [M, n], a primitive per slot
+    labels = task.rule(_assignments(space, ids, rows))
+    if (labels == labels[:1]).all():
+        return None
+    for one, other in combinations(range(len(space.groups)), 2):
+        pair = space.groups[one], space.groups[other]
+        other_of = _shown_with(anchors[one], anchors[other])
+        if other_of is None or pair[0].slots != pair[1].slots or not len(pair[0].primitives) == len(other_of) > 1:
+            continue
+        parts = ids.split(rows)
+        parts[one], parts[other] = other_of.argsort()[parts[other]], other_of[parts[one]]
+        changed = torch.cat([part.flatten(1) for part in parts], dim=1)
+        if torch.equal(task.rule(_assignments(space, ids, changed)), labels):
+            together = [(pair[0].primitive_names[at], pair[1].primitive_names[its]) for at, its in enumerate(other_of)]
+            return MixedUp((pair[0].name, pair[1].name), together)
+    return None
+
+
+def _shown_with(one: AnchorSet, other: AnchorSet) -> Tensor | None:
+    """The other's primitive that comes with each of one's, `[P]`, if both show all of theirs by the same inputs, and
+    each always with the same one."""
+    if one.inputs.shape[1:] != other.inputs.shape[1:] or one.inputs.dtype != other.inputs.dtype:
+        return None
+    inputs = torch.cat([one.inputs, other.inputs]).flatten(1).unique(dim=0, return_inverse=True)[1]  # numbered
+    shown = [
+        dict(zip(its.tolist(), own.primitives.tolist(), strict=True))
+        for its, own in zip(inputs.split([len(one.inputs), len(other.inputs)]), (one, other), strict=True)
+    ]
+    if shown[0].keys() != shown[1].keys():
+        return None
+    pairs = sorted({(primitive, shown[1][at]) for at, primitive in shown[0].items()})
+    every = list(range(len(pairs)))
+    if [first for first, _ in pairs] != every or sorted(second for _, second in pairs) != every:
+        return None
+    return torch.tensor([second for _, second in pairs])
+
+
 def all_values_shown(space: ConceptSpace, anchored: Sequence[Tensor]) -> bool:
     """Whether anchors show every value of every attribute, so that only combinations of them lack one."""
     return all(
@@ -100,6 +158,11 @@ def _fits(ids: ConceptSpace, label: Rule, values: Values, reading: Tensor, moved
     shown = reading[places]
     shown = torch.where(shown < 0, places - values.first, shown)  # what did not occur is taken for itself
     return torch.equal(label(shown), label(places - values.first))
+
+
+def _by_primitives(space: ConceptSpace) -> ConceptSpace:
+    """A space whose values are the primitives."""
+    return ConceptSpace(*(Group(group.slots, len(group.primitives), group.name) for group in space.groups))
 
 
 def _told(task: Task, ids: ConceptSpace) -> Tensor:

@@ -59,7 +59,8 @@ def test_one_badly_read_group_is_named_although_the_mean_over_groups_is_fine():
 
 
 def test_what_is_read_right_most_of_the_time_is_not_remarked_upon():
-    assert told(lambda c: c[..., 0] + 2 * c[..., 1], misread(9)) == []
+    assert told(lambda c: c[..., 0] + 2 * c[..., 1], misread(4)) == []
+    assert len(told(lambda c: c[..., 0] + 2 * c[..., 1], misread(6))) == 1  # more than five points
     assert told(lambda c: (c * torch.tensor([4, 2, 1])).sum(-1), misread(28)) == []  # labels are as wrong
 
 
