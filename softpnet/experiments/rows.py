@@ -149,7 +149,7 @@ def _example(name: str, title: str, file: str = "", settings: Mapping[str, Any] 
 EXAMPLES = (
     _example("addition-2", "Addition, 2 digits", "addition", digits="2"),
     _example("addition-4", "Addition, 4 digits", "addition", digits="4"),
-    _example("addition-15", "Addition, 15 digits", "addition", digits="15"),
+    _example("addition-15", "Addition, 15 digits", "addition", {"epochs": 5}, digits="15"),
     _example("addition-100", "Addition, 100 digits", "addition", {"epochs": 2}, digits="100"),
     _example("non_decreasing", "Non-decreasing sequence of six digits"),
     _example("product", "Product of two digits"),
