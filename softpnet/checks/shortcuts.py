@@ -82,10 +82,7 @@ def needed_anchors_are_there(subject: Subject) -> str:
         raise InputError(doubt)
     mixed = mixed_up(task, anchors) if anchors else None
     if mixed is not None:
-        one, other = mixed.groups
-        return warned(
-            f"neither rule nor anchors tell {one} from {other}: {mixed}; label an input of {mixed.remedy} too"
-        )
+        return warned(mixed)
     if needed:
         return said
     without = found if anchored is None else misreadings(task)

@@ -77,46 +77,36 @@ def misreadings(task: Task, anchored: Sequence[Tensor] | None = None) -> Misread
     return Misreadings(taken, [names[value] for value in enough(wrong)], all_tried)
 
 
-class MixedUp(NamedTuple):
-    """Two groups that a network may read for each other with every label right."""
-
-    groups: tuple[str, str]
-    together: list[tuple[str, str]]  # what the anchors show of them, always in these pairs
-
-    def __str__(self) -> str:
-        pairs = [f"{one!r} with {other!r}" for one, other in self.together[:NAMED]]
-        return f"anchors show {_joined(pairs)} only, and to read one group for the other changes no label"
-
-    @property
-    def remedy(self) -> str:
-        return f"{self.together[0][0]!r} with {self.together[1][1]!r}"
-
-
-def mixed_up(task: Task, anchors: Sequence[AnchorSet]) -> MixedUp | None:
-    """Two groups of the same slots, if there are such, whose anchors are the same inputs in fixed pairs of primitives,
-    and which the rule lets change places."""
+def mixed_up(task: Task, anchors: Sequence[AnchorSet]) -> str | None:
+    """A sentence on two groups of the same slots, if there are such, whose anchors are the same inputs in fixed pairs
+    of primitives, and which the rule lets change places: a network may read one for the other."""
     space, ids = task.space, _by_primitives(task.space)
-    rows = _told(task, ids)  # [M, n], a primitive per slot
-    labels = task.rule(_assignments(space, ids, rows))
-    if (labels == labels[:1]).all():
-        return None
     for one, other in combinations(range(len(space.groups)), 2):
-        pair = space.groups[one], space.groups[other]
-        other_of = _shown_with(anchors[one], anchors[other])
-        if other_of is None or pair[0].slots != pair[1].slots or not len(pair[0].primitives) == len(other_of) > 1:
+        first, second = space.groups[one], space.groups[other]
+        if first.slots != second.slots or not len(first.primitives) == len(second.primitives) > 1:
             continue
-        parts = ids.split(rows)
-        parts[one], parts[other] = other_of.argsort()[parts[other]], other_of[parts[one]]
+        partner = _shown_with(anchors[one], anchors[other])
+        if partner is None or len(partner) < len(first.primitives):
+            continue
+        rows = _told(task, ids)  # [M, n], a primitive per slot
+        labels, parts = task.rule(_assignments(space, ids, rows)), ids.split(rows)
+        parts[one], parts[other] = partner.argsort()[parts[other]], partner[parts[one]]
         changed = torch.cat([part.flatten(1) for part in parts], dim=1)
-        if torch.equal(task.rule(_assignments(space, ids, changed)), labels):
-            together = [(pair[0].primitive_names[at], pair[1].primitive_names[its]) for at, its in enumerate(other_of)]
-            return MixedUp((pair[0].name, pair[1].name), together)
+        same = torch.equal(task.rule(_assignments(space, ids, changed)), labels)
+        if same and not (labels == labels[:1]).all():  # where all are alike, nothing can be seen
+            names = [second.primitive_names[at] for at in partner]
+            pairs = [f"{own!r} with {its!r}" for own, its in zip(first.primitive_names, names, strict=True)]
+            return (
+                f"neither rule nor anchors tell {first.name} from {second.name}: anchors show {_joined(pairs[:NAMED])} "
+                "only, and to read one group for the other changes no label; label an input of "
+                f"{first.primitive_names[0]!r} with {names[1]!r} too"
+            )
     return None
 
 
 def _shown_with(one: AnchorSet, other: AnchorSet) -> Tensor | None:
-    """The other's primitive that comes with each of one's, `[P]`, if both show all of theirs by the same inputs, and
-    each always with the same one."""
+    """The other's primitive that comes with each of one's, `[P]`, if the same inputs show both, each always with the
+    same one."""
     if one.inputs.shape[1:] != other.inputs.shape[1:] or one.inputs.dtype != other.inputs.dtype:
         return None
     inputs = torch.cat([one.inputs, other.inputs]).flatten(1).unique(dim=0, return_inverse=True)[1]  # numbered

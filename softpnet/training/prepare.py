@@ -20,7 +20,7 @@ from softpnet.networks.views import check_augment
 from softpnet.rules.compile import compilation, known_labels
 from softpnet.rules.exchange import alike
 from softpnet.rules.function import check_rule
-from softpnet.rules.misreadings import all_values_shown, misreadings
+from softpnet.rules.misreadings import all_values_shown, misreadings, mixed_up
 from softpnet.targets.source import KeptRows
 from softpnet.task.anchors import AnchorSet, arrange_anchors
 from softpnet.task.data import Anchors, Examples, Inputs
@@ -157,7 +157,8 @@ def check_started(training: Training, name: str) -> None:
 
 
 def check_blanks(task: Task, method: Method, module: Reader, anchors: Sequence[AnchorSet]) -> None:
-    """Raise for a value without an anchor that this network cannot learn without one; warn of a mere combination."""
+    """Raise for a value without an anchor that this network cannot learn without one; warn of a mere combination, and
+    of groups that anchors do not show apart."""
     groups = task.space.groups
     for at, (group, own) in enumerate(zip(groups, anchors, strict=True)):
         anchored = own.anchored()[0]
@@ -188,6 +189,9 @@ def check_blanks(task: Task, method: Method, module: Reader, anchors: Sequence[A
         if not all_values_shown(task.space, [own.anchored()[0] for own in anchors]):
             raise InputError(doubt)
         warnings.warn(doubt, stacklevel=2)
+    mixed = None if taught else mixed_up(task, anchors)
+    if mixed is not None:
+        warnings.warn(mixed, stacklevel=2)
 
 
 def blank(

@@ -258,6 +258,13 @@ def test_groups_that_anchors_show_in_fixed_pairs_are_named_with_an_input_that_sh
     )
 
 
+def test_training_warns_of_groups_that_anchors_show_in_fixed_pairs():
+    task = two_groups(shared, [0, 1, 2], [2, 0, 1])
+    train, anchors, _ = task.data(None)
+    with pytest.warns(UserWarning, match="neither rule nor anchors tell shape from colour"):
+        sp.Learner(task, epochs=1, warmup_steps=1, batch_size=81).fit(train.inputs, train.labels, anchors)
+
+
 def test_it_is_said_where_not_all_ways_to_mistake_values_were_tried():
     many = sp.Task(sp.ConceptSpace(slots=2, values=40), lambda c: c[..., 0] * 40 + c[..., 1])
     found = sp.check_task(many)["needed anchors"]
