@@ -39,6 +39,7 @@ def _numbered(name: str, count: int) -> Row:
         name=f"anchors-{name}-{count}",
         title=f"{title}, {f'{count} anchors a value' if count else FEWEST[name]}",
         options={**row.options, "anchors": str(count)},
+        settings={**row.settings, **BEGAN},
         folder="anchors",
     )
 
