@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tyro
 
 from softpnet.terminal import say
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from softpnet.task.concepts import ConceptSpace
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,19 @@ class Suggest:
 
         model = Learner.load(self.folder, origin=self.task, method=self.method)
         train = make_data(model.task, Streams(model.seed)).train
-        for example, slot in model.suggest_anchors(train.inputs, train.labels, self.count).tolist():
-            say(f"label next: example {example}, slot {slot}")
+        slots = model.suggest_anchors(train.inputs, train.labels, self.count)
+        read = model.predict(train.inputs[slots[:, 0]]).concepts
+        for (example, slot), concepts in zip(slots.tolist(), read, strict=True):
+            say(f"label next: example {example}, slot {slot}, now read as {_shown(model.task.space, slot, concepts)}")
         return 0
+
+
+def _shown(space: ConceptSpace, slot: int, concepts: Tensor) -> str:
+    """What an assignment `[k]` says of a slot, a word for each attribute of each group that reads it."""
+    words = []
+    for group, part in zip(space.groups, space.split(concepts), strict=True):  # [n_g, a]
+        if slot in group.slots:
+            values = part[group.slots.index(slot)].tolist()
+            told = " ".join(names[value] for names, value in zip(group.value_names, values, strict=True))
+            words.append(f"{group.name} {told}" if len(space.groups) > 1 else told)
+    return ", ".join(words)

@@ -529,8 +529,10 @@ def test_suggest_names_the_training_slots_to_label_next(trained, softpnet_here):
     code, out, error = softpnet_here("suggest", trained[0], "--task", rule, "--count", 3)
     model = Learner.load(trained[0], task=tasks.load(str(rule)))
     train = make_data(model.task, Streams(model.seed)).train
-    named = model.suggest_anchors(train.inputs, train.labels, 3).tolist()
-    assert (code, out.splitlines()) == (0, [f"label next: example {e}, slot {s}" for e, s in named]), error
+    named = model.suggest_anchors(train.inputs, train.labels, 3)
+    names, read = model.task.space.value_names(), model.predict(train.inputs).concepts
+    expected = [f"label next: example {e}, slot {s}, now read as {names[s][read[e, s]]}" for e, s in named.tolist()]
+    assert (code, out.splitlines()) == (0, expected), error
     code, _, error = softpnet_here("suggest", trained[0], "--task", rule, "--count", 0)
     assert code == 2 and "count is 0, expected a whole number, 1 to 64" in error
 
