@@ -31,8 +31,8 @@ def remarks(model: Learner, tests: Mapping[str, Examples], metrics: Mapping[str,
             found.append(
                 f"{split}: {worst.labels} right more often than {read}, by {100 * worst.size:.1f} points"
                 f"{_mistake(model, tests[split], worst.part)}. Unless labels are at chance, that is a reasoning "
-                "shortcut: `softpnet suggest RUN` (with `--task FILE` for a task of your own) names what to label next, "
-                "and docs/when-concepts-stay-wrong.md what else to do"
+                "shortcut: `softpnet suggest RUN` (with `--task FILE` for a task of your own) names what to label "
+                "next, and docs/when-concepts-stay-wrong.md what else to do"
             )
     return found
 
