@@ -6,7 +6,7 @@ from pathlib import Path
 
 from softpnet.report.canvas import COLOURS, page
 
-PANEL, GAP, LEGEND = 2.0, 0.5, 2.4  # inches
+PANEL, GAP, LEGEND = 2.0, 0.7, 2.4  # inches
 STYLES = ("-", "--", ":")  # of no common divisor with the colours, so that 30 contenders look different
 
 
@@ -30,6 +30,8 @@ def draw(path: Path, rows: list[dict]) -> None:
                     color=COLOURS[number % len(COLOURS)],
                     linestyle=STYLES[number % len(STYLES)],
                     linewidth=1.0,
+                    marker=".",  # a race may be over at the first reading
+                    markersize=3,
                     label=row["name"],
                 )
             top = 100 * shown[0]["ceiling"]
