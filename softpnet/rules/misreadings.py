@@ -105,8 +105,8 @@ def mixed_up(task: Task, anchors: Sequence[AnchorSet]) -> str | None:
 
 
 def _shown_with(one: AnchorSet, other: AnchorSet) -> Tensor | None:
-    """The other's primitive that comes with each of one's, `[P]`, if the same inputs show both, each always with the
-    same one."""
+    """Where the same inputs show both, each primitive of one always with the same of the other: the latter, for each of
+    one's, `[P]`."""
     if one.inputs.shape[1:] != other.inputs.shape[1:] or one.inputs.dtype != other.inputs.dtype:
         return None
     inputs = torch.cat([one.inputs, other.inputs]).flatten(1).unique(dim=0, return_inverse=True)[1]  # numbered

@@ -126,6 +126,7 @@ def build(
             method.share(together)
         check_started(training, name)
         check_blanks(task, method, module, given.anchors)  # by now the rule is compiled, if the method asks for it
+        check_groups_apart(task, method, given.anchors)
         return training
 
 
@@ -157,8 +158,7 @@ def check_started(training: Training, name: str) -> None:
 
 
 def check_blanks(task: Task, method: Method, module: Reader, anchors: Sequence[AnchorSet]) -> None:
-    """Raise for a value without an anchor that this network cannot learn without one; warn of a mere combination, and
-    of groups that anchors do not show apart."""
+    """Raise for a value without an anchor that this network cannot learn without one; warn of a mere combination."""
     groups = task.space.groups
     for at, (group, own) in enumerate(zip(groups, anchors, strict=True)):
         anchored = own.anchored()[0]
@@ -189,9 +189,13 @@ def check_blanks(task: Task, method: Method, module: Reader, anchors: Sequence[A
         if not all_values_shown(task.space, [own.anchored()[0] for own in anchors]):
             raise InputError(doubt)
         warnings.warn(doubt, stacklevel=2)
-    mixed = None if taught else mixed_up(task, anchors)
-    if mixed is not None:
-        warnings.warn(mixed, stacklevel=2)
+
+
+def check_groups_apart(task: Task, method: Method, anchors: Sequence[AnchorSet]) -> None:
+    """Warn of two groups that neither rule nor anchors tell apart."""
+    doubt = None if method.needs_concepts else mixed_up(task, anchors)  # true concepts tell them apart
+    if doubt is not None:
+        warnings.warn(doubt, stacklevel=2)
 
 
 def blank(

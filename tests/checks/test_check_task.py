@@ -3,6 +3,7 @@
 import dataclasses
 import random
 import re
+import warnings
 
 import pytest
 import torch
@@ -258,11 +259,16 @@ def test_groups_that_anchors_show_in_fixed_pairs_are_named_with_an_input_that_sh
     )
 
 
-def test_training_warns_of_groups_that_anchors_show_in_fixed_pairs():
+def test_training_warns_of_groups_that_anchors_show_in_fixed_pairs_unless_concepts_are_taught():
     task = two_groups(shared, [0, 1, 2], [2, 0, 1])
     train, anchors, _ = task.data(None)
+    quick = dict(epochs=1, warmup_steps=1, batch_size=81)
     with pytest.warns(UserWarning, match="neither rule nor anchors tell shape from colour"):
-        sp.Learner(task, epochs=1, warmup_steps=1, batch_size=81).fit(train.inputs, train.labels, anchors)
+        sp.Learner(task, **quick).fit(train.inputs, train.labels, anchors)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        taught = sp.Learner(task, method="supervised", **quick)
+        taught.fit(train.inputs, train.labels, anchors, concepts=train.concepts)
 
 
 def test_it_is_said_where_not_all_ways_to_mistake_values_were_tried():
