@@ -34,6 +34,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     place = page.file.src_uri
     if place == "commands.md":
         markdown += _options()
+    if place == "api.md":
+        markdown = in_full(markdown)
     return linked(markdown, SOURCES.get(place, f"docs/{place}"), place)
 
 
@@ -48,6 +50,14 @@ def linked(markdown: str, source: str, place: str) -> str:
         return f"]({os.path.relpath(page, os.path.dirname(place) or '.')}{found[2]})"
 
     return re.sub(r"\]\(([^)#:\s]+)(|#[^)\s]+)\)", moved, markdown)
+
+
+def in_full(markdown: str) -> str:
+    """Below each section's table, the entries that the page's last comment lists under the same heading."""
+    shown, _, listed = markdown.rpartition("<!-- ")
+    more = dict(section.split("\n", 1) for section in listed.rstrip().removesuffix("-->").split("\n## ")[1:])
+    sections = [section.split("\n", 1) for section in shown.split("\n## ")]
+    return "\n## ".join(f"{heading}\n{text}\n{more.get(heading, '')}" for heading, text in sections)
 
 
 def _options() -> str:

@@ -8,7 +8,7 @@ import pkgutil
 import re
 import runpy
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from softpnet.cli.main import COMMANDS, option_names
 from softpnet.cli.table import chosen_rows, show
 from softpnet.experiments.rows import SEEDS
 from softpnet.methods.base import Batch, Clock
+from softpnet.report.pages import marks
 from softpnet.rules.compile import compilation
 from softpnet.targets.cache import WorkingSets
 from softpnet.targets.source import Query
@@ -31,7 +32,7 @@ from softpnet.training.streams import Streams
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-OTHERS = {"--help", "--constraint", "--no-deps"}  # options of every command, and of pip
+OTHERS = {"--help", "--constraint", "--index-url", "--no-deps"}  # options of every command, and of pip
 OTHERS |= {
     "--nnodes",
     "--node-rank",
@@ -245,7 +246,10 @@ def test_the_page_says_how_much_truth_the_cache_teaches_a_network_that_reads_wel
 
 def public_names():
     """What docs/api.md shows: names, and what of them it lists, "true" for all that has a docstring."""
-    page = (ROOT / "docs/api.md").read_text()
+    return entries((ROOT / "docs/api.md").read_text())
+
+
+def entries(page):
     return re.findall(r"^::: (\S+)\n(?:    options:\n      members: (.*)\n)?", page, flags=re.M)
 
 
@@ -255,6 +259,24 @@ def test_the_page_of_public_names_has_them_all_and_each_says_what_it_is():
         shown = pkgutil.resolve_name(name)
         for member in re.findall(r"\w+", members) if members != "true" else []:
             assert inspect.getdoc(getattr(shown, member)), f"{name}.{member} has no docstring, so it is not shown"
+
+
+def test_the_tables_of_public_names_and_settings_are_what_the_docstrings_say():
+    page = (ROOT / "docs/api.md").read_text()
+    tables = runpy.run_path(str(ROOT / "docs/names.py"))["tables"](page)
+    begin, end = marks()
+    assert page.partition(begin)[2].partition(end)[0].strip() == tables.strip(), "run `make names`"
+    assert "\n| `warmup_steps` | `300` | `100` | Optimiser steps on augmented anchors" in tables
+    listed = re.findall(r"^\| `(\w+)` \|", tables, flags=re.M)
+    assert listed == [field.name for field in fields(Settings)]
+
+
+def test_the_site_has_every_public_name_in_full_below_its_table():
+    page = (ROOT / "docs/api.md").read_text()
+    site = runpy.run_path(str(ROOT / "docs/hooks.py"))["in_full"](page)
+    assert [name for name, _ in entries(site)] == [name for name, _ in entries(page)]
+    assert site.index("| `softpnet.Task` |") < site.index("::: softpnet.Task\n") < site.index("## Rules")
+    assert "-->" not in site.partition(marks()[1])[2] and "<!-- From" not in site
 
 
 def test_every_field_on_the_page_of_public_names_has_its_words():
