@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: quickstart test tests processes notebooks docs browser bench torture check ruff mypy clean
+.PHONY: quickstart test tests quick processes names notebooks docs browser bench torture check ruff mypy clean
 
 quickstart: $(READY)
 	$(BIN)/softpnet train kand_logic --option train=1000
@@ -17,6 +17,11 @@ test: ruff
 # the lines that ran are counted, also in processes that tests start: `coverage report` lists the others
 tests: $(READY)
 	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not processes" --cov --cov-report=
+
+# a part of the tests that takes a minute, on another Python: make quick PYTHON=python3.13
+quick: .venv-quick/.ready
+	.venv-quick/bin/python -m pytest --numprocesses 2 --dist worksteal -m "not processes" \
+	  tests/task tests/rules tests/runtime tests/methods tests/targets tests/test_learner.py tests/test_extending.py
 
 # the tests that kill, stop and join whole processes: apart, since they mostly wait
 processes: $(READY)
@@ -35,6 +40,10 @@ browser: $(READY)
 	  { echo "make browser needs a browser and its driver: apt-get install chromium chromium-driver"; exit 1; }
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[browser]'
 	$(BIN)/python -m pytest browser
+
+# the tables of docs/api.md, of the docstrings
+names: $(READY)
+	$(BIN)/python docs/names.py
 
 # mkdocs-material announces its end of life (May 2027) in every build: silenced, so that warnings about pages stand out
 docs: .venv/.docs
@@ -55,9 +64,9 @@ ruff: $(READY)
 mypy: $(READY)
 	$(BIN)/mypy
 
-$(READY): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+%/.ready: pyproject.toml constraints.txt
+	test -x $*/bin/python || $(PYTHON) -m venv $*
+	$*/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 .venv/.docs: $(READY)
@@ -65,4 +74,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-quick

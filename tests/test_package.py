@@ -124,6 +124,24 @@ def test_the_citation_names_the_paper_and_this_version():
     assert re.findall(r"family-names: (.*)", paper) == ["Galván-López", "Upreti", "Calvo", "Aguilar-Ibáñez", "Belle"]
 
 
-def test_the_changelog_begins_with_this_version():
-    heading = re.search(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)[1]
+def test_the_pages_and_the_quick_part_name_the_pythons_of_the_project_file():
+    project = PROJECT["project"]
+    versions = [re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line)[1] for line in project["classifiers"]]
+    assert project["requires-python"] == f">={versions[0]}"
+    for page in ("README.md", "docs/start.md"):
+        assert f"Linux and Python {', '.join(versions[:-1])} or {versions[-1]}" in (ROOT / page).read_text()
+    tried = re.search(r"^  for minor in (.*); do$", (ROOT / ".ci/run").read_text(), flags=re.M)[1]
+    assert [f"3.{minor}" for minor in tried.split()] == versions[:0:-1]  # the newest first, and not the oldest
+
+
+def test_the_pages_install_the_torch_that_the_constraints_name():
+    (torch,) = re.findall(r"^torch==.*$", (ROOT / "constraints.txt").read_text(), flags=re.M)
+    for page in ("README.md", "docs/start.md"):
+        text = (ROOT / page).read_text()
+        assert set(re.findall(r"torch==\S+", text)) == {torch}
+        assert text.index(f"pip install {torch} --index-url INDEX") < text.index("pip install --constraint")
+
+
+def test_the_changelog_s_last_version_is_this_one():
+    heading = re.search(r"^## (\d.*)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)[1]
     assert heading.split()[0] == PROJECT["project"]["version"]
