@@ -1,5 +1,7 @@
 """From a task to its compiled rule, whichever way it is written."""
 
+import re
+
 import pytest
 import torch
 
@@ -122,6 +124,16 @@ def test_a_csv_table_without_a_label_is_no_rule(tmp_path):
     (tmp_path / "rows.csv").write_text("a,b\n0,1\n")
     with pytest.raises(InputError, match=r"has the columns \['a', 'b'\], expected one per concept"):
         sp.read_rows(tmp_path / "rows.csv")
+
+
+def test_label_columns_may_come_in_any_order_but_none_may_be_missing(tmp_path):
+    table = tmp_path / "rows.csv"
+    table.write_text("label 1,a,label 0\n5,0,3\n")
+    assert sp.read_rows(table).labels.tolist() == [[3, 5]]
+    for columns in (["label 0", "label 2"], ["label", "label 0"], ["label 3"], ["label 0", "label0"]):
+        table.write_text(",".join(["a", *columns]) + "\n" + ",".join("1" * (1 + len(columns))) + "\n")
+        with pytest.raises(InputError, match=rf"label columns {re.escape(str(columns))}, expected .* without a gap; "):
+            sp.read_rows(table)
 
 
 def test_rows_of_another_rule_are_refused():
