@@ -69,6 +69,9 @@ class Dimacs(Clasp):
         concepts, labels = ([_choices(atoms, each) for each in self.variables[part]] for part in ("concept", "label"))
         return Program(control, concepts, labels)
 
+    def values(self, place: int) -> range:
+        return range(max(2, len(self.variables["concept"][place])))
+
     def name_of(self, part: str, place: int) -> str:
         return f"variables {', '.join(map(str, self.variables[part][place]))}"
 
