@@ -1,8 +1,10 @@
 """Rules that solvers know: every door leads to the same diagram; what goes wrong is said in one sentence."""
 
 import itertools
+import re
 import subprocess
 import sys
+import tracemalloc
 
 import cpmpy as cp
 import pytest
@@ -378,6 +380,24 @@ def test_formulas_are_read_as_people_write_them(tmp_path):
     (tmp_path / "binary.cnf").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match=r"binary.cnf is no text"):
         Dimacs(tmp_path / "binary.cnf", [1])
+
+
+def test_only_variables_that_a_formula_uses_take_memory(tmp_path):
+    path = tmp_path / "promises.cnf"
+    path.write_text("p cnf 1000000 1\n1 -7 0\n")
+    tracemalloc.start()
+    rows = Dimacs(path, [1, 1_000_000]).known_rows().rows
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert rows.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]] and peak < 10_000_000
+
+
+@pytest.mark.parametrize("given", [1.0, "1", [1.5, 2], None])
+def test_variables_of_a_formula_are_whole_numbers(tmp_path, given):
+    path = write(tmp_path / "some.cnf", 3, [[1, 2]])
+    said = rf"the variables of a concept or label are {re.escape(repr(given))}, expected whole numbers, as in 1 or \[1, 2"
+    with pytest.raises(TaskError, match=said):
+        Dimacs(path, [given, 2])
 
 
 def test_a_missing_package_names_the_command(monkeypatch, tmp_path):
