@@ -227,7 +227,12 @@ def test_a_label_function_that_returns_no_tensor_is_refused():
 
 @pytest.mark.parametrize(
     "label, shape",
-    [(lambda c: c.sum(), "[]"), (lambda c: c.sum(0), "[2]"), (lambda c: c[:, :, None], "[64, 2, 1]")],
+    [
+        (lambda c: c.sum(), "[]"),
+        (lambda c: c.sum(0), "[2]"),
+        (lambda c: c[:, :, None], "[64, 2, 1]"),
+        (lambda c: c[..., :0], "[64, 0]"),
+    ],
 )
 def test_a_label_function_that_returns_the_wrong_shape_is_refused(label, shape):
     assert_refused(

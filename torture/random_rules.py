@@ -10,8 +10,12 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
+from softpnet.rules.compile import compilation
+from softpnet.rules.diagram import Diagram
 from softpnet.rules.table import from_table
 from softpnet.task.concepts import ConceptSpace, Group
+from softpnet.task.rows import Rows
+from softpnet.task.task import Task
 from torture.subject import Result
 
 GAMMAS = (1.0, 0.3, 0.01)
@@ -36,16 +40,21 @@ def rules(count: int = 2000, first: int = 0) -> Result:
 
 
 class Problem:
-    """A random rule over at most 4,096 assignments, its diagram in a random order, and a batch to ask about."""
+    """A random rule over at most 4,096 assignments, its diagram in a random order, and a batch to ask about.
 
-    def __init__(self, sizes: Sequence[int], labels: int, vector: tuple[int, ...], levels: int, number: int) -> None:
-        self.told = f"{sizes=} {labels=} {vector=} {levels=} {number=}"
+    The diagram comes from a table of all assignments, or from rows that are listed up to three times each.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], labels: int, vector: tuple[int, ...], levels: int, listed: bool, number: int
+    ) -> None:
+        self.told = f"{sizes=} {labels=} {vector=} {levels=} {listed=} {number=}"
         self.generator = generator = Generator().manual_seed(number)
         self.space = space = ConceptSpace(*[Group((i,), h, name=str(i)) for i, h in enumerate(sizes)])
         self.every = space.all()  # [M, k]
         self.labels = torch.randint(labels, (space.size, *vector), generator=generator)
         self.order = torch.randperm(space.k, generator=generator).tolist()
-        self.diagram = from_table(space, self.rule, self.order)
+        self.diagram = self.from_repeated_rows() if listed else from_table(space, self.rule, self.order)
         raw = torch.randint(levels, (4, space.k, space.h), generator=generator).double()
         beyond = torch.arange(space.h) >= torch.tensor(sizes)[:, None]
         self.log_p = raw.masked_fill(beyond, -torch.inf).log_softmax(-1)
@@ -60,6 +69,19 @@ class Problem:
 
     def rule(self, rows: Tensor) -> Tensor:
         return self.labels[self.space.keys(rows)]
+
+    def from_repeated_rows(self) -> Diagram:
+        """Compiled from a list that leaves out rows of the first assignment's label, which all others then have."""
+        times = torch.randint(1, 4, (self.space.size,), generator=self.generator)
+        left_out = (self.labels == self.labels[0]).reshape(self.space.size, -1).all(1)
+        times *= ~left_out | (torch.rand(self.space.size, generator=self.generator) < 0.3)
+        times[0] += 1
+        rows = self.every.repeat_interleave(times, 0)
+        rows = rows[torch.randperm(len(rows), generator=self.generator)]
+        listed = Rows(rows, labels=self.rule(rows), other=self.labels[0].tolist())
+        diagram = compilation(Task(self.space, listed, order=self.order)).rule
+        assert isinstance(diagram, Diagram)
+        return diagram
 
     def marginals(self, gamma: float) -> Tensor:
         weight = (self.scores / gamma).softmax(1).nan_to_num(0.0)  # [B, M]
@@ -101,5 +123,6 @@ def problems(draw: st.DrawFn) -> Problem:
         labels=draw(st.integers(1, 4)),
         vector=draw(st.sampled_from([(), (1,), (2,)])),
         levels=draw(st.sampled_from([1, 2, 3, 1000])),  # few levels: many ties
+        listed=draw(st.booleans()),
         number=draw(st.integers(0, 2**31)),
     )

@@ -19,9 +19,19 @@ def read_rows(path: str | Path, other: int = -1) -> Rows:
     if path.suffix.lower() != ".csv":
         return stored_rows(path, other)
     table = Table(path)
-    labels = [name for name in table.header if re.fullmatch(r"label ?\d*", name)]
+    labels = sorted((name for name in table.header if re.fullmatch(r"label ?\d*", name)), key=_entry)
     concepts = [name for name in table.header if name not in labels]
     if not labels or not concepts:
         raise InputError(f"{path} has the columns {table.header}, expected one per concept and one named 'label'")
+    if labels != ["label"] and [_entry(name) for name in labels] != list(range(len(labels))):
+        raise InputError(
+            f"{path} has the label columns {labels}, expected 'label' alone, or 'label 0', 'label 1', ... without a "
+            "gap; rename them, or add what is missing"
+        )
     given = table.integers(labels[0] if len(labels) == 1 else labels)
     return Rows(table.integers(concepts), labels=given, other=other)
+
+
+def _entry(column: str) -> int:
+    """Which entry of the label a column has; -1 where it names none."""
+    return int(column.removeprefix("label").strip() or -1)

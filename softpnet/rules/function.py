@@ -28,6 +28,8 @@ def some_rows(space: ConceptSpace, count: int = 64) -> Tensor:
 def check_runs(task: Task, rows: Tensor) -> None:
     try:
         task.rule(rows.clone())
+    except TaskError:  # of a rule that says itself what is wrong
+        raise
     except Exception as error:
         raise TaskError(
             f"the rule of task {task.name!r} failed on rows of shape {list(rows.shape)}: {error!r}; "
@@ -47,10 +49,10 @@ def check_integers(task: Task, rows: Tensor) -> None:
 
 def check_shape(task: Task, rows: Tensor) -> None:
     labels = task.rule(rows.clone())
-    if labels.shape[:1] != rows.shape[:1] or labels.dim() > 2:
+    if labels.shape[:1] != rows.shape[:1] or labels.dim() > 2 or labels.numel() == 0:
         raise TaskError(
             f"the rule of task {task.name!r} maps rows of shape {list(rows.shape)} to {list(labels.shape)}, "
-            f"expected [{len(rows)}] or [{len(rows)}, m]; index concepts with c[..., i]"
+            f"expected [{len(rows)}] or [{len(rows)}, m] with m of 1 or more; index concepts with c[..., i]"
         )
 
 

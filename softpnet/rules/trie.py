@@ -23,7 +23,7 @@ def from_rows(space: ConceptSpace, rows: Tensor, labels: Tensor, order: Sequence
         steps.append((longer // size, longer % size))
         counts.append(len(longer))
     # After the last layer a prefix is a row. Each layer has one more node, the last: where no row leads.
-    known = torch.empty(len(rows), *labels.shape[1:], dtype=labels.dtype).index_copy(0, prefix, labels)
+    known = labels.new_zeros(counts[-1], *labels.shape[1:]).index_copy(0, prefix, labels)  # rows may repeat
     every = known if other is None else torch.cat([known, other[None]])
     edges = []
     for concept, count, following, (before, value) in zip(order, counts[:-1], counts[1:], steps, strict=True):

@@ -54,12 +54,16 @@ class Rows:
             )
         rows = self.rows.long()
         limits = rows.amax(0) + 1
-        keys, place = row_keys(rows, limits.tolist()).sort()
+        keys, place = row_keys(rows, limits.tolist()).sort(stable=True)
         labels = self.labels[place].long()
         twice = (keys[1:] == keys[:-1]) & any_entry(labels[1:] != labels[:-1])
         if twice.any():
-            row = rows[place][:-1][twice][0].tolist()
-            raise TaskError(f"row {row} is listed with two labels; a rule gives each assignment one")
+            at = int(twice.nonzero()[0])
+            first, second = place[at : at + 2].tolist()
+            raise TaskError(
+                f"row {rows[first].tolist()} is listed with two labels, {labels[at].tolist()} (row number {first}) and "
+                f"{labels[at + 1].tolist()} (row number {second}, counted from 0); a rule gives each assignment one"
+            )
         return keys, torch.cat([labels, self.other_label[None]]), limits
 
     @property

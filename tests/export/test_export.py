@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch import nn
 
-from softpnet import Anchors, ConceptSpace, Group, InputError, Learner, Machine, Task, runtime
+from softpnet import Anchors, ConceptSpace, Group, InputError, Learner, Machine, Rows, Task, runtime
 from softpnet.export import formats, write
 from softpnet.export import rule as shipped
 from softpnet.networks.calibration import Calibration
@@ -99,6 +99,15 @@ def test_an_export_reads_any_number_of_examples_as_the_trained_model_does(model,
     assert opened.names(found.concepts)[0] == [
         names[v] for names, v in zip(SPACE.value_names(), own.concepts[0], strict=True)
     ]
+
+
+def test_a_rule_of_rows_that_repeat_gives_the_same_labels_elsewhere(model, tmp_path, quickly):
+    rows = SPACE.all()[::5].repeat(3, 1)
+    listed = copy.copy(model)
+    listed.task = Task(SPACE, Rows(rows, labels=rule(rows), other=[-1, 7]), name="listed", encoder=encoder)
+    found = runtime.load(quickly(listed, tmp_path).path).predict(3 * torch.randn(400, 3, 4).numpy())
+    assert len(np.unique(found.concepts, axis=0)) > 18  # listed ones, and others
+    assert (found.labels == listed.task.rule(torch.from_numpy(found.concepts)).numpy()).all()
 
 
 def test_what_is_written_is_one_file_and_a_card_that_says_what_it_is(made):

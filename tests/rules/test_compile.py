@@ -1,5 +1,7 @@
 """From a task to its compiled rule, whichever way it is written."""
 
+import re
+
 import pytest
 import torch
 
@@ -7,9 +9,11 @@ import softpnet as sp
 from softpnet.errors import InputError, TaskError
 from softpnet.rules import compile, merge, probe
 from softpnet.rules.compile import check_known, compilation
+from softpnet.rules.function import check_rule
 from softpnet.rules.labels import unique_labels
 from softpnet.rules.sifting import sifted
 from softpnet.rules.table import from_table
+from softpnet.storage import to_safetensors
 from softpnet.tasks import load, visual_sudoku
 
 SPACE = sp.ConceptSpace(slots=4, values=3)
@@ -60,9 +64,58 @@ def test_an_assignment_that_is_not_listed_has_the_other_label():
     assert rule(torch.tensor([[5, 5, 5, 5]])).tolist() == [0]
 
 
+def from_csv(listed, path):
+    lines = torch.cat([listed.rows, listed.labels[:, None]], 1).tolist()
+    path.write_text("\n".join(["a,b,c,d,label", *(",".join(map(str, line)) for line in lines)]))
+    return sp.Task(SPACE, sp.read_rows(path, other=0))
+
+
+def from_safetensors(listed, path):
+    stored = {"rows": listed.rows, "labels": listed.labels, "complete": torch.arange(1, 4)}
+    path.write_bytes(to_safetensors(stored, {}))
+    return sp.Task(SPACE, sp.read_rows(path))
+
+
+DOORS = {
+    "rows": lambda listed, path: sp.Task(SPACE, listed),
+    "a table": from_csv,
+    "a cache file": from_safetensors,
+    "complete rows beside a function": lambda listed, path: sp.Task(
+        SPACE, lambda c: listed(c), rows=lambda generator: sp.Rows(listed.rows, torch.arange(1, 4))
+    ),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_rows_that_repeat_answer_as_brute_force_does(door, tmp_path, monkeypatch, generator):
+    monkeypatch.setattr(compile, "TABLE", 0)  # or nobody would need the rows beside a function
+    asked = torch.arange(1, 4) if door == "a cache file" else torch.arange(4)  # of which 0 is not known
+    for _ in range(30):
+        chosen = EVERY[torch.randperm(81, generator=generator)[:30]]
+        labels = torch.randint(1, 4, (30,), generator=generator)
+        twice = torch.cat([torch.arange(30), torch.randint(30, (25,), generator=generator)])
+        listed = sp.Rows(chosen[twice], labels=labels[twice], other=0)
+        truth = torch.zeros(81, dtype=torch.int64).scatter(0, SPACE.keys(chosen), labels)
+        log_p = torch.randn(1, 4, 3, generator=generator, dtype=torch.float64).log_softmax(-1)
+        log_p = log_p.expand(len(asked), -1, -1)
+        p = log_p[0].gather(1, EVERY.T).sum(0).exp() * (truth == asked[:, None])  # [B, 81]
+        values = torch.nn.functional.one_hot(EVERY, 3).double()  # [81, k, h]
+        found = compilation(DOORS[door](listed, tmp_path / ("rows.csv" if door == "a table" else "rows")))
+        torch.testing.assert_close(found.rule.log_prob(log_p, asked).exp(), p.sum(1))
+        marginals = torch.einsum("bm,mkh->bkh", p / p.sum(1, keepdim=True), values)
+        torch.testing.assert_close(found.rule.marginals(log_p, asked), marginals)
+        assert found.how == ("listed" if door.startswith("complete") else "exact")
+
+
 def test_a_row_with_two_labels_and_rows_without_labels_are_no_rule():
-    with pytest.raises(TaskError, match=r"row \[0, 0, 0, 0\] is listed with two labels"):
-        sp.Rows(torch.zeros(2, 4, dtype=torch.int64), labels=torch.tensor([0, 1]))(EVERY)
+    rows = torch.zeros(3, 4, dtype=torch.int64).index_fill(0, torch.tensor(1), 2)
+    twice = sp.Rows(rows, labels=torch.tensor([7, 5, 9]))
+    said = r"^row \[0, 0, 0, 0\] is listed with two labels, 7 \(row number 0\) and 9 \(row number 2, counted from 0\); "
+    for refused in (lambda: compilation(sp.Task(SPACE, twice)), lambda: check_rule(sp.Task(SPACE, twice))):
+        with pytest.raises(TaskError, match=said):
+            refused()
+    with pytest.raises(TaskError, match=r"two labels, \[1, 2\] \(row number 0\) and \[1, 3\] \(row number 2"):
+        sp.Rows(rows, labels=torch.tensor([[1, 2], [0, 0], [1, 3]]))(EVERY)
     with pytest.raises(TaskError, match=r"Rows that are a rule need labels"):
         compilation(sp.Task(SPACE, sp.Rows(EVERY)))
 
@@ -71,6 +124,16 @@ def test_a_csv_table_without_a_label_is_no_rule(tmp_path):
     (tmp_path / "rows.csv").write_text("a,b\n0,1\n")
     with pytest.raises(InputError, match=r"has the columns \['a', 'b'\], expected one per concept"):
         sp.read_rows(tmp_path / "rows.csv")
+
+
+def test_label_columns_may_come_in_any_order_but_none_may_be_missing(tmp_path):
+    table = tmp_path / "rows.csv"
+    table.write_text("label 1,a,label 0\n5,0,3\n")
+    assert sp.read_rows(table).labels.tolist() == [[3, 5]]
+    for columns in (["label 0", "label 2"], ["label", "label 0"], ["label 3"], ["label 0", "label0"]):
+        table.write_text(",".join(["a", *columns]) + "\n" + ",".join("1" * (1 + len(columns))) + "\n")
+        with pytest.raises(InputError, match=rf"label columns {re.escape(str(columns))}, expected .* without a gap; "):
+            sp.read_rows(table)
 
 
 def test_rows_of_another_rule_are_refused():

@@ -1,8 +1,10 @@
 """Rules that solvers know: every door leads to the same diagram; what goes wrong is said in one sentence."""
 
 import itertools
+import re
 import subprocess
 import sys
+import tracemalloc
 
 import cpmpy as cp
 import pytest
@@ -241,7 +243,7 @@ def test_an_unsatisfiable_rule_is_refused(tmp_path):
     x = cp.intvar(0, 2, shape=2)
     rules = [
         ConstraintModel(x, constraints=[x[0] < x[1], x[1] < x[0]]),
-        Dimacs(write(tmp_path / "no.cnf", 2, [[1], [-1]]), [1, 2]),
+        Dimacs(write(tmp_path / "no.cnf", 6, [[1], [-1]]), [[1, 2, 3], [4, 5, 6]]),
         AnswerSets("1 { x(0,0..2) } 1. 1 { x(1,0..2) } 1. :- x(0,A), A >= 0.", ["x(0)", "x(1)"]),
     ]
     for rule in rules:
@@ -274,6 +276,18 @@ def test_values_outside_the_space_are_refused(tmp_path):
         TaskError, match=r"is row \[-1, 0\], which lies outside the space, expected values from 0 or more"
     ):
         AnswerSets("x(0,0). x(1,1).", ["x(0)", "x(1)"], offset=1).compiled(PAIRS)
+
+
+def test_variables_narrower_than_the_space_are_refused(tmp_path):
+    x, y = cp.intvar(1, 2), cp.intvar(-9, 9)
+    said = "can give concept 0 values from 0 to 1, counted after offset=, but the space has 0 to 2; let its variable"
+    narrow = ConstraintModel([x, y], label=x + y, offset=[1, 0])
+    formula = Dimacs(write(tmp_path / "some.cnf", 4, [[1, 2]]), [1, [2, 3, 4]])
+    for refused in (lambda: narrow.compiled(PAIRS), lambda: narrow.cp_sat([2], (3, 3)), lambda: formula.compiled(PAIRS)):
+        with pytest.raises(TaskError, match=said):
+            refused()
+    wide = ConstraintModel([x, y], constraints=[y >= 0, y < 3], offset=[1, 0])  # what is too wide is not missing
+    assert wide.compiled(ConceptSpace(Group((0,), 2, name="x"), Group((1,), 3, name="y"))).count(torch.tensor([1])) == [6]
 
 
 def test_a_solution_gives_every_concept_one_value(tmp_path):
@@ -366,6 +380,24 @@ def test_formulas_are_read_as_people_write_them(tmp_path):
     (tmp_path / "binary.cnf").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match=r"binary.cnf is no text"):
         Dimacs(tmp_path / "binary.cnf", [1])
+
+
+def test_only_variables_that_a_formula_uses_take_memory(tmp_path):
+    path = tmp_path / "promises.cnf"
+    path.write_text("p cnf 1000000 1\n1 -7 0\n")
+    tracemalloc.start()
+    rows = Dimacs(path, [1, 1_000_000]).known_rows().rows
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert rows.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]] and peak < 10_000_000
+
+
+@pytest.mark.parametrize("given", [1.0, "1", [1.5, 2], None])
+def test_variables_of_a_formula_are_whole_numbers(tmp_path, given):
+    path = write(tmp_path / "some.cnf", 3, [[1, 2]])
+    said = rf"the variables of a concept or label are {re.escape(repr(given))}, expected whole numbers, as in 1 or \[1, 2"
+    with pytest.raises(TaskError, match=said):
+        Dimacs(path, [given, 2])
 
 
 def test_a_missing_package_names_the_command(monkeypatch, tmp_path):

@@ -127,10 +127,7 @@ class Listed(ABC):
         from softpnet.rules.trie import from_rows
 
         check_order(self.order, space)
-        if self.k != space.k:
-            raise TaskError(
-                f"{self.what} has variables for {self.k} concepts, but the space has {space.k}; give one for each"
-            )
+        self.check_sizes(space.sizes)
         listed, complete = self.found
         if not complete:
             raise NotCompiled(self._unfinished(len(listed.rows), space))
@@ -143,6 +140,25 @@ class Listed(ABC):
         some = some_rows(space, 1000)
         self._check_by_rule(some, listed(some))
         return diagram if self.order is not None else sifted(diagram)
+
+    def values(self, place: int) -> range | None:
+        """Which values concept `place` can have at all; None where the solutions alone say it."""
+        return None
+
+    def check_sizes(self, sizes: Sequence[int]) -> None:
+        """Raise unless there is something for every concept of the space, and for all its values."""
+        if self.k != len(sizes):
+            raise TaskError(
+                f"{self.what} has variables for {self.k} concepts, but the space has {len(sizes)}; give one for each"
+            )
+        for place, size in enumerate(sizes):
+            values = self.values(place)
+            if values is not None and not (0 in values and size - 1 in values):
+                raise TaskError(
+                    f"{self.what} can give concept {place} values from {values[0]} to {values[-1]}, counted after "
+                    f"offset=, but the space has 0 to {size - 1}; let its variable take all of them, and exclude "
+                    "values by a constraint"
+                )
 
     def _unfinished(self, count: int, space: ConceptSpace) -> str:
         share = f" ({100 * count / space.size:.2g} % of all)" if self._all_are_solutions() else ""

@@ -136,6 +136,10 @@ class ConstraintModel(Listed):
         self.offset, self.solver = offsets(offset, self.k), solver
         self._models: dict[tuple[int, ...], CpSat] = {}
 
+    def values(self, place: int) -> range:
+        variable, offset = self.variables[place], self.offset[place]
+        return range(variable.lb - offset, variable.ub - offset + 1)
+
     def auxiliary(self) -> list[Any]:
         """Variables that are no concept's."""
         used = self.cp.transformations.get_variables.get_variables([*self.constraints, *self.labels])
@@ -181,10 +185,7 @@ class ConstraintModel(Listed):
         return self._models[wanted]
 
     def _cp_sat(self, wanted: tuple[int, ...], sizes: Sequence[int]) -> CpSat:
-        if len(sizes) != self.k:
-            raise TaskError(
-                f"{self.what} has variables for {self.k} concepts, but the space has {len(sizes)}; give one for each"
-            )
+        self.check_sizes(sizes)
         solver = self._solver("ortools", self._with_label(wanted))
         model, literals = solver.ort_model, []
         for variable, offset, size in zip(self.variables, self.offset, sizes, strict=True):

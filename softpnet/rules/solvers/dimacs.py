@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -12,6 +12,7 @@ from softpnet.errors import InputError, TaskError
 from softpnet.rules.solvers import LIMIT, SECONDS, check_distinct, package
 from softpnet.rules.solvers.answer_sets import Choices, Clasp, Program
 from softpnet.storage import read_plain
+from softpnet.task.concepts import is_number, whole_numbers
 
 
 class Formula(NamedTuple):
@@ -62,12 +63,17 @@ class Dimacs(Clasp):
     def program(self) -> Program:
         control = self.clingo.Control(["0", "--project"])
         with control.backend() as backend:
-            atoms = [backend.add_atom() for _ in range(self.formula.variables)]
-            backend.add_rule(atoms, choice=True)
+            used = {abs(each) for clause in self.formula.clauses for each in clause}
+            used |= {each for part in self.variables.values() for variables in part for each in variables}
+            atoms = {variable: backend.add_atom() for variable in sorted(used)}  # the header may promise any number
+            backend.add_rule(list(atoms.values()), choice=True)
             for clause in self.formula.clauses:  # not all of its literals are false
                 backend.add_rule([], [-_literal(atoms, each) for each in clause])
         concepts, labels = ([_choices(atoms, each) for each in self.variables[part]] for part in ("concept", "label"))
         return Program(control, concepts, labels)
+
+    def values(self, place: int) -> range:
+        return range(max(2, len(self.variables["concept"][place])))
 
     def name_of(self, part: str, place: int) -> str:
         return f"variables {', '.join(map(str, self.variables[part][place]))}"
@@ -75,17 +81,18 @@ class Dimacs(Clasp):
 
 def _listed(given: int | Sequence[int]) -> tuple[int, ...]:
     """A Boolean concept's one variable, or those of all values."""
-    return (given,) if isinstance(given, int) else tuple(given)
+    variables: Any = [given] if is_number(given) else given
+    return whole_numbers("the variables of a concept or label are", variables, "1 or [1, 2, 3]")
 
 
-def _choices(atoms: list[int], variables: tuple[int, ...]) -> Choices:
+def _choices(atoms: dict[int, int], variables: tuple[int, ...]) -> Choices:
     if len(variables) == 1:
-        return {0: -atoms[variables[0] - 1], 1: atoms[variables[0] - 1]}
-    return {value: atoms[variable - 1] for value, variable in enumerate(variables)}
+        return {0: -atoms[variables[0]], 1: atoms[variables[0]]}
+    return {value: atoms[variable] for value, variable in enumerate(variables)}
 
 
-def _literal(atoms: list[int], literal: int) -> int:
-    return atoms[literal - 1] if literal > 0 else -atoms[-literal - 1]
+def _literal(atoms: dict[int, int], literal: int) -> int:
+    return atoms[literal] if literal > 0 else -atoms[-literal]
 
 
 def parsed(path: Path) -> Formula:
