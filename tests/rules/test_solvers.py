@@ -1,6 +1,8 @@
 """Rules that solvers know: every door leads to the same diagram; what goes wrong is said in one sentence."""
 
 import itertools
+import operator
+import random
 import re
 import subprocess
 import sys
@@ -335,6 +337,86 @@ def test_models_that_make_no_sense_are_refused(tmp_path):
         AnswerSets(str(tmp_path / "nosuch.lp"), ["x"])
     with pytest.raises(TaskError, match=r"cannot be read: .*python support not available"):  # no code from a file
         AnswerSets("#script (python)\nimport os\n#end.", ["x"]).known_rows()
+
+
+DIGITS = "1 { x(I,0..9) } 1 :- I = 0..1. "
+FITS = [
+    "s(10*X+Y) :- x(0,X), x(1,Y).",
+    "#const n = 1000. s(N*M) :- x(0,X), x(1,Y), N = X*n+Y, M = n-X.",
+    "t(0,1). t(I+1,T*(V+900)) :- t(I,T), x(I,V). s(T) :- t(2,T).",  # T*V can be no larger than what was derived before
+    "w(I,10**I) :- I = 0..5. s(N) :- N = #sum { W*V,I : w(I,W), x(J,V), I = 5*J }.",
+    "y(V+1) :- x(0,V). s(2*Z) :- y(Z+1). s(0) :- x(0,0).",  # solved for Z
+    "s((X/2,Y)) :- x(0,X), x(1,Y). s(V) :- s((V,_)). :- s((A,B)), A+B > 99. s(|X-Y|) :- s((X,Y)).",
+    "-a(X) :- x(0,X). s(S+1) :- S = #count { I : x(I,X), -a(X), X < 5 }. % 99999999999 is not counted",
+    "s(X\\3 + X**2 + (X&Y) + (X?Y) + (X^Y) - ~X) :- x(0,X), x(1,Y).",
+]
+LEAVES = {
+    "s(X*2147483647+Y) :- x(0,X), x(1,Y).": "2147483647",
+    "s(3000000000+X) :- x(0,X).": "3000000000",
+    "s(X+0x100000000) :- x(0,X).": "0x100000000",
+    "#const n = 65536. s(X) :- x(0,X), not x(1,n*n*X).": "(n*n)*X",
+    "s(Z) :- x(0,X), x(1,Y), W = X*50000, Z = (W*50000+Y) \\ 10.": "(W*50000)+Y",
+    "s(X) :- x(0,X), (X+1)*65536*65536 = 0.": "((X+1)*65536)*65536",  # which crashes clingo
+    "t(70000). t(N*N) :- t(N). s(X) :- x(0,X).": "(N*N)",
+    "p(1073741824). s(X) :- x(0,X), p(V), V*4 = X.": "(V*4)",
+    "s(X) :- x(0,X), 2147483647 < #sum { 1,I : x(I,3) }.": "2147483647",
+    "p(1500000000; 1000000000). s(S) :- S = #sum { V : p(V) }.": "S = #sum { V: p(V) }",
+    "s(X) :- x(0,X). #show (X*50000*50000) : s(X).": "(X*50000)*50000",
+}
+
+
+@pytest.mark.parametrize("program", FITS)
+def test_arithmetic_that_fits_into_32_bits_is_solved(program):
+    AnswerSets(DIGITS + program, ["x(0)", "x(1)"])._program  # noqa: B018
+
+
+@pytest.mark.parametrize("program", LEAVES)
+def test_arithmetic_that_may_leave_32_bits_is_refused(program):
+    said = rf"may leave clingo's 32 bits at \(*{re.escape(LEAVES[program])}.*, expected no number above 2,147,483,646; use"
+    with pytest.raises(TaskError, match=said):
+        AnswerSets(DIGITS + program, ["x(0)", "x(1)"], label="s").compiled(SUMS)
+
+
+def test_a_program_that_another_one_includes_is_looked_at_too(tmp_path):
+    (tmp_path / "part.lp").write_text("s(X+4294967296) :- x(0,X).")
+    with pytest.raises(TaskError, match=r"32 bits at 4294967296, expected"):
+        AnswerSets(f'{DIGITS} #include "{tmp_path / "part.lp"}".', ["x(0)", "x(1)"], label="s").known_rows()
+
+
+OPERATIONS = {
+    "({}+{})": operator.add,
+    "({}-{})": operator.sub,
+    "({}*{})": operator.mul,
+    "({}&{})": operator.and_,
+    "({}?{})": operator.or_,
+    "({}^{})": operator.xor,
+    "({}**3-{})": lambda x, y: x**3 - y,
+    "|{}-{}|": lambda x, y: abs(x - y),
+    "(~{}-{})": lambda x, y: ~x - y,
+}
+
+
+def random_term(draw, depth):
+    """A term of X and Y, and its value for each pair of theirs below 3."""
+    if depth == 0:
+        number = draw.choice([1, 3, 100, 65536, 10**6, 2**30])
+        return draw.choice([("X", [0, 0, 0, 1, 1, 1, 2, 2, 2]), ("Y", [0, 1, 2] * 3), (str(number), [number] * 9)])
+    (left, these), (right, those) = random_term(draw, depth - 1), random_term(draw, draw.randrange(depth))
+    form = draw.choice(list(OPERATIONS))
+    return form.format(left, right), list(map(OPERATIONS[form], these, those))
+
+
+def test_whatever_arithmetic_is_accepted_is_that_of_whole_numbers():
+    draw, accepted = random.Random(0), 0
+    for _ in range(150):
+        term, truth = random_term(draw, draw.randint(1, 4))
+        text = f"1 {{ x(I,0..2) }} 1 :- I = 0..1. s({term}) :- x(0,X), x(1,Y)."
+        try:
+            assert AnswerSets(text, ["x(0)", "x(1)"], label="s")(PAIRS.all()).tolist() == truth
+            accepted += 1
+        except TaskError as error:
+            assert "may leave clingo's 32 bits" in str(error)
+    assert 50 < accepted < 150
 
 
 def test_a_program_may_be_a_file_and_a_model_may_be_whole(tmp_path):

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from softpnet.errors import InputError, TaskError
 from softpnet.rules.solvers import LIMIT, SECONDS, Listed, Solutions, check_distinct, offsets, package
+from softpnet.rules.solvers.arithmetic import check_arithmetic
 from softpnet.storage import read_plain
 
 Choices = dict[int, int]
@@ -149,10 +150,12 @@ class AnswerSets(Clasp):
         )
         try:
             control.add("base", [], self.text)
+            check_arithmetic(self.what, self.text, control)
             control.ground([("base", [])])
         except RuntimeError as error:
             why = " ".join((said[0] if said else str(error)).split())
             raise TaskError(f"{self.what} cannot be read: {why:.300}; correct it") from error
+        check_arithmetic(self.what, self.text, control)
         concepts = [
             self._choices(control, atom, offset)
             for atom, offset in zip(self.atoms["concept"], self.offset, strict=True)
