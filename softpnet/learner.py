@@ -21,12 +21,13 @@ from softpnet.networks.calibration import Calibration
 from softpnet.networks.make_encoders import Encoder, fitting, make_encoders, names_of
 from softpnet.networks.reader import Reader, read
 from softpnet.rules.function import check_rule
+from softpnet.runtime.inputs import check_ids, is_real
 from softpnet.storage import refuse_code
 from softpnet.targets.source import State
 from softpnet.task.anchors import AnchorSet, check_kinds
 from softpnet.task.data import Anchors, Examples
 from softpnet.task.hardware import Hardware
-from softpnet.task.inputs import check_kind
+from softpnet.task.inputs import check_kind, tensor_as_array
 from softpnet.task.lazy import first_readable
 from softpnet.task.settings import Preset, checked_seed, resolve
 from softpnet.task.task import Task, checked_task
@@ -181,6 +182,8 @@ class Learner(Trained):
         training = build(
             self.task, self.method_class, self.method, self.settings, self.hardware, encoders, given, streams
         )
+        if isinstance(given.inputs, Tensor) and not is_real(given.inputs.dtype):
+            check_ids(tensor_as_array(given.inputs), training.module.table_rows(given.inputs.shape[2:]))
         self.module, self.calibration, self.is_main_process = None, None, training.fabric.is_global_zero
         started = [] if self._start is None else warm_start(training.module, self._start)
         self.notes = [*given.notes, *training.notes(), *started]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,6 +17,7 @@ from softpnet.networks.reader import Prediction, Reader, in_parts, module_key, r
 from softpnet.networks.reanchor import find_primitive, reanchored
 from softpnet.rules.confidence import label_probabilities
 from softpnet.rules.labels import unknown_in
+from softpnet.runtime.inputs import as_array
 from softpnet.task.anchors import AnchorSet
 from softpnet.task.data import Inputs
 from softpnet.task.inputs import check_concepts, check_inputs, check_kind, check_labels
@@ -139,7 +141,9 @@ class Trained:
         return self._fitted().encoder(name)
 
     def _checked(self, given: Any) -> Inputs:
-        """Inputs of the size and kind of those in training."""
+        """Inputs of the size and kind of those in training; an array or a list of numbers becomes a tensor."""
+        if type(given) is np.ndarray or _is_plain_list(given):
+            given = torch.from_numpy(np.require(as_array(given), requirements=("C", "W")))
         inputs = check_inputs(given, self.task.space, self.input_shape)
         for own in self.anchors[:1]:
             check_kind("inputs", inputs.dtype, "those of training", own.inputs.dtype)
@@ -149,3 +153,11 @@ class Trained:
         if self.module is None:
             raise InputError("this Learner is not trained yet; call fit(inputs, labels, anchors) first")
         return self.module
+
+
+def _is_plain_list(given: Any) -> bool:
+    """Whether it is made of lists of numbers alone; a list of tensors or pictures is a source of inputs."""
+    first = given
+    while isinstance(first, (list, tuple)) and first:
+        first = first[0]
+    return isinstance(given, (list, tuple)) and isinstance(first, (int, float, str, list, tuple, np.generic))

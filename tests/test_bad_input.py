@@ -648,7 +648,7 @@ def test_anchor_images_of_the_wrong_rank_or_type_are_refused():
     flat = Anchors(ANCHORS.inputs[:, 0], ANCHORS.concepts)
     assert_refused("anchors of group", "size [16, 16]", "the inputs have [1, 16, 16]", anchors=flat)
     imaginary = Anchors(ANCHORS.inputs.to(torch.complex64), ANCHORS.concepts)
-    assert_refused("anchors of group", "torch.complex64", "expected real or whole numbers", anchors=imaginary)
+    assert_refused("anchors of group", "complex64", "expected real or whole numbers", anchors=imaginary)
 
 
 def test_nan_in_an_anchor_is_named():
@@ -674,7 +674,7 @@ def test_inputs_without_slots_are_refused():
 @pytest.mark.parametrize(
     "inputs, sentence",
     [
-        (IMAGES.to(torch.complex64), "inputs are torch.complex64, expected real or whole numbers"),
+        (IMAGES.to(torch.complex64), "inputs are complex64, expected real or whole numbers"),
         (3.5, "inputs are float, expected a tensor [N, n, ...], or a source of inputs with len()"),
         ({"left": IMAGES}, "inputs are dict, expected a tensor [N, n, ...]"),
     ],
@@ -743,12 +743,13 @@ WHOLE = (100 * IMAGES).long()
 
 @pytest.mark.parametrize("inputs", [WHOLE, WHOLE.to(torch.uint16), WHOLE.numpy().astype("uint32"), list(WHOLE)])
 def test_whole_inputs_beside_real_anchors_are_named(inputs):
-    parts = "inputs are whole numbers (torch.", "anchors of group 'concept' are real ones (torch.float32)", ".float()"
-    assert_refused(*parts, inputs=inputs)
+    assert_refused(
+        "inputs are whole numbers (", "'concept' are real ones (float32)", "convert them to float32", inputs=inputs
+    )
 
 
 def test_whole_anchors_beside_real_inputs_are_named():
-    parts = "anchors of group 'concept' are whole numbers (torch.int64), but inputs are real ones", ".float()"
+    parts = "anchors of group 'concept' are whole numbers (int64), but inputs are real ones", "convert them to float32"
     assert_refused(*parts, anchors=Anchors(ANCHORS.inputs.long(), ANCHORS.concepts))
 
 

@@ -26,7 +26,8 @@ training tasks
 methods data
 targets networks
 rules metrics
-task runtime
+task
+runtime
 storage catalogue
 errors terminal together
 """

@@ -13,7 +13,7 @@ import torch
 from softpnet.catalogue import optional_package
 from softpnet.errors import InputError
 from softpnet.export.network import quiet
-from softpnet.runtime.engines import OUTPUTS
+from softpnet.runtime.engines import OUTPUTS, sealed
 from softpnet.runtime.notes import KEY
 
 
@@ -27,7 +27,7 @@ def to_onnx(program: Any, notes: str) -> bytes:
         with quiet():
             made = torch.onnx.export(program, **names, verbose=False)
         made.model.metadata_props[KEY] = notes
-        return made.model_proto.SerializeToString()
+        return sealed(made.model_proto.SerializeToString(), ENDINGS["onnx"])
     except Exception as error:  # an operation that ONNX lacks, or more than 2 GB
         lacking = re.search(r"op='([\w.]+)'", str(error))
         first = str(error).strip().partition("\n")[0] or type(error).__name__
@@ -40,7 +40,7 @@ def to_torch(program: Any, notes: str) -> bytes:
     data = io.BytesIO()
     with quiet():
         torch.export.save(program, data, extra_files={KEY: notes})
-    return data.getvalue()
+    return sealed(data.getvalue(), ENDINGS["torch"])
 
 
 ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}

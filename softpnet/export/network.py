@@ -6,6 +6,7 @@ import contextlib
 import copy
 import io
 import logging
+import re
 import textwrap
 import traceback
 import warnings
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from softpnet.errors import InputError
 from softpnet.networks.calibration import Calibration
-from softpnet.networks.reader import Reader
+from softpnet.networks.reader import Reader, module_key
 from softpnet.rules.function import some_rows
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.task import Rule, Task
@@ -34,7 +35,7 @@ class Shipped(nn.Module):
 
     def __init__(self, reader: Reader, calibration: Calibration | None, rule: Rule | None) -> None:
         super().__init__()
-        self.reader, self.rule = copy.deepcopy(reader).cpu().eval().requires_grad_(False), rule
+        self.reader, self.rule = _plainly_named(copy.deepcopy(reader).cpu().eval().requires_grad_(False)), rule
         groups = reader.space.groups
         temperatures = torch.ones(len(groups)) if calibration is None else calibration.temperatures
         each = temperatures.repeat_interleave(torch.tensor([group.size for group in groups]))
@@ -46,6 +47,23 @@ class Shipped(nn.Module):
         concepts = log_p.argmax(-1)
         made = concepts, torch.log_softmax(log_p / self.temperatures, dim=-1)
         return made if self.rule is None else (*made, self.rule(concepts))
+
+
+def _plainly_named(reader: Reader) -> Reader:
+    """It without quotes, brackets and commas in names of groups and encoders, at which torch's formats fail."""
+    keys = {}
+    for group in reader.space.groups:
+        for kind in ("name", "encoder"):
+            name = getattr(group, kind)
+            plain = re.sub(r'["\\(),;\[\]]', lambda match: f"%{ord(match[0]):02x}", name)
+            setattr(group, kind, plain)
+            keys[module_key(name)] = module_key(plain)
+    for part in reader.children():
+        if isinstance(part, (nn.ModuleDict, nn.ParameterDict)):
+            renamed = {keys.get(key, key): value for key, value in part.items()}
+            part.clear()
+            part.update(renamed)
+    return reader
 
 
 class _Ruled(nn.Module):

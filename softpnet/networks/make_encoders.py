@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from softpnet.errors import InputError, SoftPNetError
-from softpnet.networks.blank import two_blank
+from softpnet.networks.blank import table_rows, two_blank
 from softpnet.networks.frozen import check_frozen
 from softpnet.networks.named_encoders import named_encoder
+from softpnet.runtime.inputs import check_ids
 from softpnet.storage import to_safetensors
 from softpnet.task.concepts import ConceptSpace
+from softpnet.task.inputs import tensor_as_array
 
 Encoder = str | nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
 """A name ("conv4", "lenet", "mlp", "efficientnet_lite0" or a timm model, each also with ":frozen" behind it), a module
@@ -118,9 +120,12 @@ def check_encoder(name: str, encoder: nn.Module, like: Tensor) -> None:
 
 @torch.no_grad()
 def check_evaluation(space: ConceptSpace, encoders: Mapping[str, nn.Module], anchors: Sequence[Tensor]) -> None:
-    """In evaluation mode, which training does not see, vectors must be finite: tried on anchors `[M, *shape]`."""
+    """In evaluation mode, which training does not see, vectors of anchors `[M, *shape]` must be there, and finite."""
     for group, images in zip(space.groups, anchors, strict=True):
         encoder = encoders[group.encoder]
+        if not images.is_floating_point():
+            rows = table_rows(encoder, torch.zeros_like(images[:1])).numpy()
+            check_ids(tensor_as_array(images), rows, f"anchors of group {group.name!r}")
         training = encoder.training
         finite = torch.isfinite(encoder.eval()(images)).all(1)  # [M]
         encoder.train(training)

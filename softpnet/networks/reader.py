@@ -8,16 +8,20 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from softpnet.errors import InputError
 from softpnet.networks.batch_norm import Synchronised
+from softpnet.networks.blank import table_rows
 from softpnet.networks.encoders import Block
 from softpnet.networks.finite import not_finite
 from softpnet.networks.frozen import Embedded, Features, is_frozen
+from softpnet.runtime.inputs import ANY_NUMBER, check_ids, is_real
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Inputs
+from softpnet.task.inputs import tensor_as_array
 from softpnet.task.lazy import numbers, read_parts
 from softpnet.together import Together
 
@@ -88,6 +92,15 @@ class Reader(nn.Module):
     def device(self) -> torch.device:
         """Where it computes."""
         return next((each.device for each in (*self.parameters(), *self.buffers())), torch.device("cpu"))
+
+    def table_rows(self, shape: Sequence[int]) -> np.ndarray:
+        """Rows of the table in which each whole number of an example is looked up, `[n, *shape]`; or `ANY_NUMBER`."""
+        rows = torch.full((self.space.slots, *shape), ANY_NUMBER)
+        blank = torch.zeros(1, *shape, dtype=torch.int64, device=self.device)
+        for key, encoder in self.encoders.items():
+            read = slots_read(self.space, key)
+            rows[read] = rows[read].minimum(table_rows(encoder, blank))
+        return rows.numpy()
 
     @abstractmethod
     def log_p(self, inputs: Tensor) -> Tensor:
@@ -164,7 +177,11 @@ def _seen(inputs: Tensor | Features, key: str, read: list[int]) -> Tensor | Embe
 
 def in_parts(module: Reader, inputs: Inputs) -> Iterator[Tensor]:
     """Inputs `[N, n, *shape]` as numbers where the network is, as many at a time as inference reads in one pass."""
-    return (numbers(part.to(module.device)) for part in inputs.split(max(1, AT_ONCE // module.space.slots)))
+    rows = None if is_real(inputs.dtype) else module.table_rows(inputs.shape[2:])
+    for part in inputs.split(max(1, AT_ONCE // module.space.slots)):
+        if rows is not None:
+            check_ids(tensor_as_array(part), rows)
+        yield numbers(part.to(module.device))
 
 
 @torch.no_grad()

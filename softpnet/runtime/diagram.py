@@ -32,10 +32,11 @@ class Diagram:
         """Raise ValueError unless every edge leads somewhere and the concepts are these."""
         widths = [*(len(layer) for layer in self.edges), len(self.labels) + 1]
         fits = sorted(self.order) == list(range(len(sizes))) and len(self.edges) == len(sizes) and widths[0] == 1
-        fits = fits and self.labels.ndim in (1, 2) and len(self.labels) > 0
-        for concept, layer, width in zip(self.order, self.edges, widths[1:], strict=False):
-            fits = fits and layer.ndim == 2 and layer.size > 0 and layer.shape[1] == sizes[concept]
-            fits = fits and 0 <= int(layer.min()) and int(layer.max()) < width
+        fits = fits and self.labels.ndim in (1, 2) and self.labels.size > 0
+        fits = fits and all(
+            layer.shape[1:] == (sizes[concept],) and layer.size > 0 and 0 <= layer.min() and layer.max() < width
+            for concept, layer, width in zip(self.order, self.edges, widths[1:], strict=True)
+        )
         if not fits:
             raise ValueError("its rule is no diagram of its concepts")
 

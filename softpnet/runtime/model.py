@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softpnet.errors import InputError
-from softpnet.runtime.engines import engine
+from softpnet.runtime.engines import OUTPUTS, engine, one_line
+from softpnet.runtime.inputs import as_array, check_ids, check_kind, check_size, check_values, unreadable
 from softpnet.runtime.notes import Notes
 from softpnet.storage import read_plain
 
@@ -60,6 +61,7 @@ class Model:
     """
 
     def __init__(self, data: bytes, path: Path, threads: int | None = None) -> None:
+        self._path = path
         self._run, text = engine(data, path, threads)
         self._notes = notes = Notes.from_text(text, path)
         self.task, self.slots, self.input_shape = notes.task, notes.slots, notes.input_shape
@@ -133,36 +135,43 @@ class Model:
 
     def _read(self, inputs: Any) -> dict[str, np.ndarray]:
         """What the network gives for inputs `[N, n, *shape]`, part by part."""
-        given = self._checked(inputs)
+        whole = self._checked(inputs)
         size = max(1, AT_ONCE // self.slots)
-        parts = [self._run(given[begin : begin + size]) for begin in range(0, len(given), size)]
+        parts = [self._computed(whole[begin : begin + size]) for begin in range(0, len(whole), size)]
         made = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         lost = ~np.isfinite(made["log_probabilities"].max(-1)).all(1)  # [N]
         if lost.any():
-            raise InputError(
-                f"{int(lost.sum())} of {len(given)} examples cannot be read, number {int(lost.argmax())} first: the "
-                "network makes of its numbers what is not finite; scale them as in training, where 0 to 1 is usual"
-            )
+            raise unreadable(lost, whole)
+        return made
+
+    def _computed(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """What the network gives for inputs `[B, n, *shape]`, as the notes have it."""
+        scaled = inputs.astype(np.float32) / 255 if inputs.dtype == np.uint8 else inputs
+        with np.errstate(over="ignore"):  # of which the network makes what is not finite
+            numbers = np.ascontiguousarray(scaled, dtype=self.input_type)
+        try:
+            outputs = self._run(numbers)
+        except Exception as error:  # each library has its own
+            raise InputError(f"the network of {self._path} fails ({one_line(error)}); export the run again") from error
+        made = {name: np.asarray(outputs.get(name)) for name in OUTPUTS[: 2 + self._notes.traced_rule]}
+        concepts, log_p, *labels = made.values()
+        sizes = np.array([len(names) for names in self.value_names])
+        shapes = concepts.shape, log_p.shape, *(each.shape[:1] for each in labels)
+        expected = (len(inputs), len(sizes)), (len(inputs), len(sizes), sizes.max()), *((len(inputs),) for _ in labels)
+        types = concepts.dtype == np.int64, log_p.dtype == np.float32
+        if shapes != expected or not all(types) or not ((concepts >= 0) & (concepts < sizes)).all():
+            raise InputError(f"the network of {self._path} gives what its notes do not say; export the run again")
         return made
 
     def _checked(self, inputs: Any) -> np.ndarray:
-        """Inputs as the network takes them: bytes as 0 to 1, as in training."""
-        expected = f"{self.input_type} [N, {', '.join(map(str, (self.slots, *self.input_shape)))}]"
-        try:
-            given = np.asarray(inputs)
-        except ValueError as error:
-            raise InputError(f"inputs are no array ({error}); expected {expected}") from error
-        kinds = "biuf" if self.input_type.kind == "f" else "iu"
-        whole = given.ndim > 0 and len(given) > 0 and given.shape[1:] == (self.slots, *self.input_shape)
-        if given.dtype.kind not in kinds or not whole:
-            raise InputError(
-                f"inputs are {given.dtype} {list(given.shape)}, expected {expected}; resize or convert them"
-            )
-        if given.dtype == np.uint8 and self.input_type.kind == "f":
-            given = given.astype(np.float32) / 255
-        if given.dtype.kind == "f" and not np.isfinite(given).all():
-            raise InputError("inputs hold NaN or infinite numbers; clean or drop them")
-        return np.ascontiguousarray(given, dtype=self.input_type)
+        """Inputs of the size and kind of those in training."""
+        array = as_array(inputs)
+        check_values(array, "inputs", 2, "[N, n, ...]")
+        check_size(array.shape, self.slots, self.input_shape)
+        check_kind("inputs", array.dtype, "those of training", self.input_type)
+        if self._notes.table_rows is not None:
+            check_ids(array, self._notes.table_rows)
+        return array
 
     def _threshold(self, reject: Any) -> float:
         """The lowest confidence at which what is at least so sure has, together, the expected error `reject`."""

@@ -2,44 +2,54 @@
 
 from __future__ import annotations
 
-import base64
-import dataclasses
-import json
+import math
 import zlib
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from softpnet.errors import InputError
 from softpnet.runtime.diagram import Diagram
 
 KEY = "softpnet"
 """What the notes are called inside a file."""
-FORMAT = 1
+FORMAT = 2
 """A newer version of softpnet that writes other notes counts on."""
-LARGEST = 2**31
-"""No array in the notes has more bytes."""
+LARGEST = 2**28
+"""No rule in the notes has more numbers, which take 8 bytes each."""
+
+Positive = Annotated[int, Meta(ge=1)]
+Names = Annotated[tuple[str, ...], Meta(min_length=1)]
 
 
-@dataclass(frozen=True)
-class Notes:
+class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a model reads and what it may be asked."""
 
+    format: int = FORMAT
     task: str
-    slots: int
-    input_shape: tuple[int, ...]  # of one slot
-    input_type: str  # "float32", or "int64" for token ids
-    value_names: tuple[tuple[str, ...], ...]  # of each concept
-    confidences: tuple[float, ...] | None  # of what was read in training, highest first; None without a calibration
+    slots: Positive
+    input_shape: tuple[Positive, ...]  # of one slot
+    input_type: Literal["float32", "int64"]  # the latter for token ids
+    table_rows: np.ndarray | None  # of whole numbers, as Reader.table_rows has it
+    value_names: Annotated[tuple[Names, ...], Meta(min_length=1)]  # of each concept
+    # of what was read in training, highest first; None without a calibration
+    confidences: Annotated[tuple[Annotated[float, Meta(ge=0, le=1)], ...], Meta(min_length=1)] | None
     rule: Diagram | None
     rule_said: str  # how the rule was compiled, or why it has no diagram
     traced_rule: bool  # whether the network gives labels, since the rule has no diagram
 
+    def __post_init__(self) -> None:
+        if self.rule is not None:
+            self.rule.check([len(names) for names in self.value_names])
+        if self.table_rows is not None and self.table_rows.shape != (self.slots, *self.input_shape):
+            raise ValueError("its tables are not of its inputs")
+
     def to_text(self) -> str:
-        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return json.dumps({"format": FORMAT, **plain, "rule": None if self.rule is None else _packed_rule(self.rule)})
+        return msgspec.json.encode(self, enc_hook=_packed).decode()
 
     @classmethod
     def from_text(cls, text: str | None, path: Path) -> Notes:
@@ -47,49 +57,72 @@ class Notes:
         if not text:
             raise InputError(f"{path} was not written by softpnet: it has no notes; make it with softpnet export RUN")
         try:
-            found = json.loads(text)
-            written = int(found.pop("format"))
+            written = msgspec.json.decode(text, type=_Format).format
             if written > FORMAT:
                 raise InputError(
                     f"{path} was written by a newer softpnet, in format {written}, and this one reads {FORMAT}; "
                     "upgrade softpnet, or export the run with this version"
                 )
-            found["rule"] = None if found["rule"] is None else _unpacked_rule(found["rule"])
-            found["value_names"] = tuple(map(tuple, found["value_names"]))
-            found["input_shape"] = tuple(map(int, found["input_shape"]))
-            found["confidences"] = None if found["confidences"] is None else tuple(map(float, found["confidences"]))
-            notes = cls(**found)
-            if notes.rule is not None:
-                notes.rule.check([len(names) for names in notes.value_names])
-            return notes
-        except (ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
-            if isinstance(error, InputError):
-                raise
+            return msgspec.json.decode(text, type=cls, dec_hook=_unpacked)
+        except InputError:
+            raise
+        except (ValueError, RecursionError, zlib.error) as error:
             raise InputError(f"{path} is damaged: its notes cannot be read ({error}); export the run again") from error
 
 
-def _packed_rule(rule: Diagram) -> dict[str, Any]:
-    return {"order": list(rule.order), "edges": [*map(packed, rule.edges)], "labels": packed(rule.labels)}
+class _Format(msgspec.Struct):
+    """The one entry that notes of every version have."""
+
+    format: int
 
 
-def _unpacked_rule(found: dict[str, Any]) -> Diagram:
-    edges = [unpacked(layer) for layer in found["edges"]]
-    return Diagram([int(each) for each in found["order"]], edges, unpacked(found["labels"]))
+class _Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whole numbers in the smallest type that holds them, compressed."""
+
+    type: Literal["<i1", "<i2", "<i4", "<i8"]
+    shape: tuple[Annotated[int, Meta(ge=0)], ...]
+    data: bytes
 
 
-def packed(array: np.ndarray) -> dict[str, Any]:
-    """An array of whole numbers as text: in the smallest type that holds them, compressed."""
-    kinds = ("<i1", "<i2", "<i4", "<i8")
-    kind = next(k for k in kinds if array.size == 0 or _holds(k, int(array.min()), int(array.max())))
-    data = zlib.compress(np.ascontiguousarray(array.astype(kind)).tobytes(), 9)
-    return {"type": kind, "shape": list(array.shape), "data": base64.b64encode(data).decode()}
+class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A diagram, packed."""
+
+    order: tuple[int, ...]
+    edges: tuple[_Array, ...]
+    labels: _Array
 
 
-def _holds(kind: str, low: int, high: int) -> bool:
-    return bool(np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+def _packed(value: Any) -> _Rule | _Array:
+    if isinstance(value, Diagram):
+        return _Rule(value.order, tuple(map(_packed_array, value.edges)), _packed_array(value.labels))
+    return _packed_array(value)
 
 
-def unpacked(found: dict[str, Any]) -> np.ndarray:
-    """What `packed` made, as int64. What a forged text would swell to is never made."""
-    data = zlib.decompressobj().decompress(base64.b64decode(found["data"], validate=True), LARGEST)
-    return np.frombuffer(data, np.dtype(found["type"])).reshape(found["shape"]).astype(np.int64)
+def _packed_array(array: np.ndarray) -> _Array:
+    kinds: tuple[Literal["<i1", "<i2", "<i4", "<i8"], ...] = ("<i1", "<i2", "<i4", "<i8")
+    low, high = int(array.min(initial=0)), int(array.max(initial=0))
+    kind = next(k for k in kinds if np.iinfo(k).min <= low and high <= np.iinfo(k).max)
+    return _Array(kind, array.shape, zlib.compress(array.astype(kind).tobytes(), 9))
+
+
+def _unpacked(kind: type, plain: Any) -> Diagram | np.ndarray:
+    if kind is Diagram:
+        rule = msgspec.convert(plain, _Rule)
+        *edges, labels = _arrays([*rule.edges, rule.labels])
+        return Diagram(rule.order, edges, labels)
+    return _arrays([msgspec.convert(plain, _Array)])[0]
+
+
+def _arrays(packed: Sequence[_Array]) -> list[np.ndarray]:
+    """As int64. Their sizes are known, and limited, before any is expanded, and no more is made of their data."""
+    sizes = [math.prod(each.shape) for each in packed]
+    if sum(sizes) > LARGEST:
+        raise ValueError(f"an entry has {sum(sizes):,} numbers, expected at most {LARGEST:,}")
+    data = [
+        zlib.decompressobj().decompress(each.data, size * np.dtype(each.type).itemsize + 1)
+        for each, size in zip(packed, sizes, strict=True)
+    ]
+    return [
+        np.frombuffer(own, each.type).reshape(each.shape).astype(np.int64)
+        for each, own in zip(packed, data, strict=True)
+    ]

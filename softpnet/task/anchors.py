@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from softpnet.errors import InputError
+from softpnet.runtime.inputs import check_kind, is_real
 from softpnet.task.concepts import ConceptSpace, Group
 from softpnet.task.data import Anchors, Inputs
-from softpnet.task.inputs import check_kind, check_numbers
+from softpnet.task.inputs import check_numbers
 from softpnet.task.integers import as_tensor
-from softpnet.task.lazy import is_real, numbers
+from softpnet.task.lazy import numbers
 
 
 class AnchorSet(NamedTuple):

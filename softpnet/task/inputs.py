@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from softpnet.errors import InputError, about
+from softpnet.runtime.inputs import as_array, check_kind, check_size, check_values
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Data, Examples, Inputs
 from softpnet.task.integers import as_int64, as_tensor, is_integer
-from softpnet.task.lazy import LazyInputs, as_inputs, is_real
+from softpnet.task.lazy import LazyInputs, as_inputs
 from softpnet.task.task import Task
 
 
@@ -21,15 +23,7 @@ def check_inputs(given: Any, space: ConceptSpace, size: Sequence[int] | None = N
     inputs: Inputs = as_inputs(given, space)
     if not isinstance(inputs, LazyInputs):
         check_numbers(inputs, "inputs", 2, "[N, n, ...]")
-    if inputs.shape[1] != space.slots:
-        raise InputError(
-            f"inputs have {inputs.shape[1]} slots (shape {list(inputs.shape)}), "
-            f"expected the {space.slots} of the space; give one input per slot, [N, {space.slots}, ...]"
-        )
-    if size is not None and list(inputs.shape[2:]) != list(size):
-        raise InputError(
-            f"inputs have size {list(inputs.shape[2:])}, expected {list(size)} as in training; resize them"
-        )
+    check_size(inputs.shape, space.slots, size)
     return inputs
 
 
@@ -103,44 +97,23 @@ def check_examples(examples: Examples, task: Task, input_shape: torch.Size) -> N
         check_concepts(examples.concepts, len(examples.inputs), task.space)
 
 
-def check_kind(what: str, kind: torch.dtype, others: str, other: torch.dtype) -> None:
-    """Raise where one of two types is read as real numbers and the other as whole ones, such as tokens."""
-    if is_real(kind) != is_real(other):
-        words = ["real", "whole"] if is_real(kind) else ["whole", "real"]
-        raise InputError(
-            f"{what} are {words[0]} numbers ({kind}), but {others} are {words[1]} ones ({other}); convert "
-            f"{what} by {'.float()' if is_real(other) else '.long()'}"
-        )
-
-
 def check_numbers(inputs: Any, what: str, rank: int, shape: str) -> None:
     """Raise for what is no plain tensor of finite numbers with at least so many dimensions."""
     if not isinstance(inputs, Tensor):
         source = ", or a source of inputs with len() that gives one by its number" if what == "inputs" else ""
         raise InputError(f"{what} are {type(inputs).__name__}, expected a tensor {shape}{source}")
-    if inputs.layout != torch.strided or inputs.is_meta:
-        kind = "without numbers" if inputs.is_meta else str(inputs.layout)
-        raise InputError(f"{what} are a tensor {kind}, expected a plain one {shape}; use {what.split()[0]}.to_dense()")
-    if inputs.dim() < rank:
+    if inputs.layout != torch.strided or inputs.is_meta or inputs.is_quantized:
+        layout = "without numbers" if inputs.is_meta else f"{inputs.layout} of {inputs.dtype}"
         raise InputError(
-            f"{what} have rank {inputs.dim()} (shape {list(inputs.shape)}), expected {shape}; "
-            "inputs.unsqueeze(dim) adds a missing dimension"
+            f"{what} are a tensor {layout}, expected a plain one {shape}; use {what.split()[0]}.to_dense()"
         )
-    if inputs.is_complex() or inputs.is_quantized:
-        raise InputError(f"{what} are {inputs.dtype}, expected real or whole numbers; use torch.view_as_real")
-    if len(inputs) == 0:
-        raise InputError(f"{what} are empty, expected at least one")
-    # A sum keeps NaN, and takes no memory; whole numbers have none.
-    bad = (
-        ~torch.isfinite(inputs.reshape(len(inputs), -1).sum(1, dtype=torch.float64))
-        if inputs.is_floating_point()
-        else None
-    )
-    if bad is not None and bad.any():
-        ids = bad.nonzero().flatten().tolist()
-        raise InputError(
-            f"{what} hold NaN or infinite numbers in {len(ids)} of them, first in number {ids[0]}; clean or drop them"
-        )
+    check_values(tensor_as_array(inputs, what), what, rank, shape)
+
+
+def tensor_as_array(values: Tensor, what: str = "inputs") -> np.ndarray:
+    """A plain tensor as numpy has it, which has no real numbers of fewer bits than half precision, without a copy."""
+    short = values.is_floating_point() and values.dtype not in (torch.float16, torch.float32, torch.float64)
+    return as_array((values.float() if short else values).detach().cpu(), what)
 
 
 def _whole(value: Any, name: str) -> str:

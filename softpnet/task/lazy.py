@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from softpnet.errors import InputError, SoftPNetError
+from softpnet.runtime.inputs import is_real
 from softpnet.task.ahead import read_ahead
 from softpnet.task.concepts import ConceptSpace
 
@@ -259,11 +260,6 @@ def read_parts(
     if isinstance(inputs, Tensor):
         return ((ids, inputs[ids]) for ids in parts)
     return ((torch.tensor(kept, dtype=torch.long), items) for kept, items in inputs.batches(parts, workers))
-
-
-def is_real(kind: torch.dtype) -> bool:
-    """Whether an encoder reads inputs of this type as real numbers, as it does bytes; or as whole ones."""
-    return kind.is_floating_point or kind in (torch.uint8, torch.bool)
 
 
 def numbers(inputs: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """An exported model answers as the trained one does, without torch, and says what it cannot."""
 
+import contextlib
 import copy
 import dataclasses
 import json
@@ -20,13 +21,16 @@ from torch import nn
 from softpnet import Anchors, ConceptSpace, Group, InputError, Learner, Machine, Rows, Task, runtime
 from softpnet.export import formats, write
 from softpnet.export import rule as shipped
+from softpnet.networks.blank import table_rows
 from softpnet.networks.calibration import Calibration
 from softpnet.runtime import engines
+from softpnet.runtime.inputs import ANY_NUMBER
 
 ROOT = Path(__file__).parents[2]
 SPACE = ConceptSpace(
     Group([0, 1], 3, "digit", value_names=[["stop", "yield", "go"]]), Group([2], (2, 2), "look", encoder="digit")
 )
+SPACE_OF_TWO = ConceptSpace(slots=2, values=3).all()
 SHORT = dict(epochs=1, warmup_steps=2, batch_size=20, threads=1)
 
 
@@ -165,11 +169,12 @@ print(model.task, found.labels.shape, known.concepts[:, :2].sum(1).tolist())
 """
 
 
-def test_the_runtime_needs_numpy_and_onnxruntime_alone(model, tmp_path):
+def test_the_runtime_needs_numpy_msgspec_and_onnxruntime_alone(model, tmp_path):
     path = model.export(tmp_path / "small.onnx").path
     np.save(tmp_path / "inputs.npy", examples(5)[0].numpy())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    names = {word.partition(">=")[0].lower().replace("-", "_") for word in project["dependencies"]} - {"numpy"}
+    names = {word.partition(">=")[0].lower().replace("-", "_") for word in project["dependencies"]}
+    names -= {"numpy", "msgspec"}
     names |= {"sklearn", "PIL", "onnx", "onnxscript"}
     assert "torch" in names
     code = BLOCKED.format(blocked=names, path=str(path), inputs=str(tmp_path / "inputs.npy"))
@@ -177,20 +182,145 @@ def test_the_runtime_needs_numpy_and_onnxruntime_alone(model, tmp_path):
     assert done.stdout == "small (5, 2) [2, 2, 2, 2, 2]\n", done.stderr
 
 
+def pixels(shape, kind):
+    return np.arange(np.prod(shape)).reshape(shape).astype(kind)
+
+
 @pytest.mark.parametrize(
-    "given, said",
+    "inputs, said",
     [
-        (np.zeros((2, 3, 5), np.float32), r"inputs are float32 \[2, 3, 5\], expected float32 \[N, 3, 4\]"),
-        (np.zeros((0, 3, 4), np.float32), r"inputs are float32 \[0, 3, 4\], expected"),
-        ([[["a"] * 4] * 3], r"inputs are <U1 \[1, 3, 4\], expected"),
+        (pixels((2, 3, 4), "uint8"), None),
+        (pixels((2, 3, 4), "float64"), None),
+        (pixels((2, 3, 4), "float16"), None),
+        (pixels((2, 3, 4), "bool"), None),
+        (pixels((2, 3, 4), ">f4")[::-1], None),
+        (pixels((1, 3, 4), "float32").tolist(), None),
+        (pixels((2, 3, 4), "int64"), r"whole numbers \(int64\), but .* real ones .* or to uint8 if they are pix"),
+        (pixels((2, 3, 4), "int32"), "whole numbers"),
+        (pixels((2, 3, 4), "uint16"), "whole numbers"),
+        (pixels((1, 3, 4), "int64").tolist(), "whole numbers"),
+        (pixels((2, 3, 4), "complex64"), "inputs are complex64, expected real or whole numbers"),
+        (pixels((2, 3, 4), "longdouble"), "expected real or whole numbers of at most 64 bits"),
+        (np.full((2, 3, 4), "a"), "inputs are <U1"),
+        ([[["a"] * 4] * 3], "inputs are <U1"),
         ([[[1.0], [1.0, 2.0]]], "inputs are no array"),
-        (np.full((1, 3, 4), np.nan, np.float32), "inputs hold NaN"),
-        (np.full((1, 3, 4), 3e38, np.float32), "1 of 1 examples cannot be read"),
+        ([], "inputs have rank 1"),
+        (pixels((2, 3, 4), "float32")[0, 0], r"inputs have rank 1 \(shape \[4\]\), expected \[N, n, ...\]"),
+        (pixels((2, 3, 5), "float32"), r"inputs have size \[5\], expected \[4\] as in training"),
+        (pixels((2, 3), "float32"), r"inputs have size \[\], expected \[4\]"),
+        (pixels((2, 1, 4), "float32"), "inputs have 1 slots"),
+        (np.zeros((0, 3, 4), np.float32), "inputs are empty"),
+        (np.zeros((2, 0, 4), np.float32), "inputs have 0 slots"),
+        (np.array([0, np.nan, 1, np.inf] * 6, np.float32).reshape(2, 3, 4), "inputs hold NaN or infinite numbers in 2"),
+        (np.full((1, 3, 4), 3e38, np.float32), "1 of 1 examples cannot be read, number 0 first: .* 3e[+]38 to 3e[+]38"),
+        (np.full((1, 3, 4), -1e300), "1 of 1 examples cannot be read, number 0 first"),
     ],
 )
-def test_inputs_that_it_cannot_read_are_named(opened, given, said):
-    with pytest.raises(InputError, match=said):
-        opened.predict(given)
+def test_a_learner_and_its_export_take_the_same_inputs_and_refuse_others_in_the_same_words(model, opened, inputs, said):
+    assert_same_answer(model, opened, inputs, said)
+
+
+def assert_same_answer(model, opened, inputs, said):
+    """Of a Learner and of its export; of tensors too, where torch has such."""
+    if said is None:
+        own, found = model.predict(inputs), opened.predict(inputs)
+        np.testing.assert_allclose(found.probabilities, own.probabilities, atol=1e-5, rtol=0)
+        assert (found.concepts == own.concepts.numpy()).all()
+        return
+    alike = [inputs]
+    with contextlib.suppress(TypeError):
+        alike += [torch.from_numpy(inputs)]
+    refusals = []
+    for read, given in [(opened.predict, inputs), *((model.predict, each) for each in alike)]:
+        with pytest.raises(InputError, match=said) as refused:
+            read(given)
+        refusals.append(str(refused.value))
+    assert len(set(refusals)) == 1
+
+
+class Columns(nn.Module):
+    """Of three whole numbers, a small table looks up the first, a larger one the second, and the last counts."""
+
+    def __init__(self):
+        super().__init__()
+        self.small, self.large, self.mix = nn.Embedding(5, 3), nn.Embedding(9, 3), nn.Linear(7, 4)
+
+    def forward(self, x):
+        return self.mix(torch.cat([self.small(x[:, 0]), self.large(x[:, 1]), x[:, 2:].float()], 1))
+
+
+@pytest.fixture(scope="module")
+def columns():
+    torch.manual_seed(0)
+    space = ConceptSpace(slots=2, values=3)
+    task = Task(space, lambda c: c.sum(-1), name="columns", encoder=Columns())
+    ids = torch.tensor([[0, 1, -1], [1, 2, 0], [2, 8, 1]])
+    concepts = space.all()
+    model = Learner(task, **SHORT).fit(ids[concepts], concepts.sum(-1), Anchors(ids, torch.arange(3)))
+    return model, ids
+
+
+@pytest.fixture(scope="module", params=[".onnx", ".pt2"])
+def opened_columns(request, columns, tmp_path_factory):
+    path = tmp_path_factory.mktemp("columns") / f"columns{request.param}"
+    return runtime.load(columns[0].export(path).path, threads=1)
+
+
+@pytest.mark.parametrize(
+    "at, number, kind, said",
+    [
+        (0, 4, "int64", None),
+        (1, 8, "uint16", None),
+        (2, -7, "int32", None),
+        (0, -1, "int64", "inputs hold the id -1, expected 0 to 4, the rows of the encoder's table"),
+        (0, 5, "int64", "inputs hold the id 5, expected 0 to 4"),
+        (1, 9, "int32", "inputs hold the id 9, expected 0 to 8"),
+        (1, -9, "int8", "inputs hold the id -9, expected 0 to 8"),
+        (0, 2**64 - 1, "uint64", "inputs hold the id 18446744073709551615, expected 0 to 4"),
+        (0, 1, "float32", r"inputs are real numbers \(float32\), but those of training are whole ones"),
+        (0, 1, "uint8", r"inputs are real numbers \(uint8\), but those of training are whole ones"),
+    ],
+)
+def test_ids_outside_the_table_that_looks_them_up_are_refused_by_both(columns, opened_columns, at, number, kind, said):
+    model, ids = columns
+    inputs = ids[1].expand(4, 2, 3).numpy().astype(kind)
+    inputs[3, 1, at] = number
+    assert_same_answer(model, opened_columns, inputs, said)
+
+
+def test_ids_outside_the_table_are_refused_of_sources_and_before_training(columns):
+    model, ids = columns
+    wrong = ids.clone()
+    wrong[2, 0] = 5
+    with pytest.raises(InputError, match="inputs hold the id 5, expected 0 to 4"):
+        model.predict(list(wrong[SPACE_OF_TWO]))
+    for inputs, anchors, what in ((wrong, ids, "inputs"), (ids, wrong, "anchors of group 'concept'")):
+        with pytest.raises(InputError, match=f"{what} hold the id 5, expected 0 to 4"):
+            labels = SPACE_OF_TWO.sum(-1)
+            Learner(model.task, **SHORT).fit(inputs[SPACE_OF_TWO], labels, Anchors(anchors, torch.arange(3)))
+
+
+def test_ids_that_an_encoder_changes_before_it_looks_them_up_may_be_any(columns):
+    class Padded(Columns):
+        def forward(self, x):
+            return super().forward(x.clamp(min=0))
+
+    blank = torch.zeros(1, 3, dtype=torch.int64)
+    assert table_rows(Columns(), blank).tolist() == [5, 9, ANY_NUMBER]
+    assert table_rows(Padded(), blank).tolist() == [ANY_NUMBER] * 3
+
+
+@pytest.mark.parametrize("ending", [".onnx", ".pt2"])
+def test_any_name_of_a_group_or_encoder_can_be_exported(tmp_path, ending):
+    name, other = 'speed "v" (km, h); [m]', "a\\nb"
+    groups = Group([0, 1], 3, name), Group([2], (2, 2), "look", encoder=other)
+    anchors = {name: ANCHORS["digit"], "look": ANCHORS["look"]}
+    inputs, concepts = examples(60)
+    task = Task(ConceptSpace(*groups), rule, encoder={name: encoder(), other: encoder()})
+    for method in ("softpnet", "abduction_anchored"):
+        named = Learner(task, method=method, **SHORT).fit(inputs, rule(concepts), anchors)
+        opened = runtime.load(named.export(tmp_path / f"{method}{ending}").path)
+        assert (opened.predict(inputs.numpy()).concepts == named.predict(inputs).concepts.numpy()).all()
 
 
 def test_labels_and_shares_that_make_no_sense_are_named(opened):
@@ -203,16 +333,160 @@ def test_labels_and_shares_that_make_no_sense_are_named(opened):
         opened.predict(inputs, reject=5)
 
 
-def test_files_that_are_no_exports_are_named(tmp_path, monkeypatch):
-    for name, said in (("a.onnx", "cannot be opened"), ("a.pt2", "cannot be opened"), ("a.txt", "ends in '.txt'")):
-        (tmp_path / name).write_bytes(b"something else")
-        with pytest.raises(InputError, match=said):
-            runtime.load(tmp_path / name)
+def test_files_that_are_no_exports_are_named(model, tmp_path, monkeypatch):
+    for name, said in (("a.onnx", "not end in its sha256"), ("a.pt2", "not end in its"), ("a.txt", "ends in '.txt'")):
+        for content in (b"something else", b""):
+            (tmp_path / name).write_bytes(content)
+            with pytest.raises(InputError, match=said):
+                runtime.load(tmp_path / name)
     with pytest.raises(InputError, match=r"there is no file .*softpnet export RUN"):
         runtime.load(tmp_path / "none.onnx")
+    made = model.export(tmp_path / "made.onnx").path
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(InputError, match=r"onnxruntime is missing; pip install .softpnet\[runtime\]"):
-        runtime.load(tmp_path / "a.onnx")
+        runtime.load(made)
+
+
+def test_a_damaged_export_is_refused_before_it_is_parsed(made, monkeypatch):
+    """Bits changed at random and at both ends, a part cut off, something added, and one without its sha256."""
+    data = made.path.read_bytes()
+    places = np.random.default_rng(0).integers(0, 8 * len(data), 30)
+    damaged = [flipped(data, int(place)) for place in (0, *places, 8 * len(data) - 1)]
+    damaged += [data[:-1], data[:100], data + b"\n", data[: -len(engines.SEALS[made.path.suffix]) - engines.DIGITS]]
+    monkeypatch.setitem(engines.ENGINES, made.path.suffix, lambda *given: pytest.fail("it was parsed"))
+    for each in damaged:
+        with pytest.raises(InputError, match=r"sha256.*; export the run again$"):
+            runtime.Model(each, made.path)
+
+
+def flipped(data, bit):
+    """The data with one bit changed."""
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+@pytest.fixture(scope="module")
+def shipped_onnx(model, tmp_path_factory):
+    """An ONNX export, parsed by another library."""
+    path = model.export(tmp_path_factory.mktemp("forged") / "small.onnx").path
+    return import_module("onnx").load(path)
+
+
+@pytest.fixture
+def forged(shipped_onnx, tmp_path):
+    """From an ONNX model that was changed, the runtime's model, with a sha256 that fits."""
+
+    def open_forged(change):
+        proto = copy.deepcopy(shipped_onnx)
+        del proto.metadata_props[1:]  # its own sha256
+        change(proto)
+        path = tmp_path / "forged.onnx"
+        path.write_bytes(engines.sealed(proto.SerializeToString(), ".onnx"))
+        return runtime.load(path, threads=1)
+
+    return open_forged
+
+
+def odd_notes(text):
+    """Notes as `export` never writes them, by what is odd, and whether they may be read all the same."""
+    plain = json.loads(text)
+    fine: dict[str, list] = {"task": ["foo"], "rule_said": ["foo"], "confidences": [None, [0]], "rule": [None]}
+    fine |= {"format": [-1, 0], "table_rows": [None]}
+    for name, own in plain.items():
+        for value in (None, True, -1, 0, 2**80, 0.5, "foo", [], {}, [0], [[]], ["foo"], [["foo"], []], [1e-9, 2]):
+            same = any(type(value) is type(each) and value == each for each in fine.get(name, []))
+            yield f"{name}: {value!r}", json.dumps(plain | {name: value}), same
+        for number in ("Infinity", "NaN", "1e999", "[1e999]", "[" * 99_999 + "]" * 99_999):
+            yield f"{name}: {number:.9}", json.dumps(plain | {name: "%"}).replace('"%"', number), False
+        yield f"no {name}", json.dumps({key: each for key, each in plain.items() if key != name}), False
+        yield f"{name}s too", json.dumps(plain | {f"{name}s": own}), False
+    rule = plain["rule"]
+    for name, value in (
+        ("order", [0, 1, 2, 9]),
+        ("order", [0, 1, 2, -1]),
+        ("order", [0, 1]),
+        ("order", []),
+        ("edges", []),
+        ("edges", rule["edges"][:-1]),
+        ("edges", rule["edges"][::-1]),
+        ("edges", [rule["labels"]] * 4),
+        ("labels", rule["edges"][0] | {"shape": [1, 1, *rule["edges"][0]["shape"]]}),
+        ("labels", rule["labels"] | {"shape": []}),
+        ("labels", rule["labels"] | {"shape": [0, 2]}),
+        ("labels", rule["labels"] | {"shape": [-1, 2]}),
+        ("labels", rule["labels"] | {"shape": [1] * 99 + [10, 2]}),
+        ("labels", rule["labels"] | {"type": "<f8"}),
+        ("labels", rule["labels"] | {"data": "????"}),
+        ("labels", rule["labels"] | {"data": "AAAA"}),
+        ("labels", rule["labels"] | {"data": rule["labels"]["data"][:8]}),
+    ):
+        yield f"rule: {name} {value!r:.30}", json.dumps(plain | {"rule": rule | {name: value}}), False
+    names = plain["value_names"]
+    for forgery in (
+        {"slots": 2},
+        {"input_shape": [5]},
+        {"input_shape": [4, 1]},
+        {"input_type": "int64"},
+        {"traced_rule": True, "rule": None},
+        {"value_names": names[:-1], "rule": None},
+        {"value_names": [*names, ["more"]], "rule": None},
+        {"value_names": [each[:1] for each in names], "rule": None},
+        {"value_names": [[*each, "more"] for each in names], "rule": None},
+        {"table_rows": {"type": "<i1", "shape": [1], "data": "eJxjBAAAAgAC"}},
+    ):
+        yield str(forgery), json.dumps(plain | forgery), False
+
+
+def test_forged_notes_are_refused_in_one_sentence(forged, shipped_onnx):
+    notes = shipped_onnx.metadata_props[0].value
+    wrong = []
+    for what, text, fine in odd_notes(notes):
+        outcome = None
+        try:
+            opened = forged(lambda proto, text=text: setattr(proto.metadata_props[0], "value", text))
+            inputs = np.zeros((2, opened.slots % 9, *opened.input_shape), opened.input_type)
+            opened.names(opened.predict(inputs, reject=None if "confidences" in what else 0.1).concepts)
+            if "rule" not in what:
+                opened.feasible(inputs, [[2, 0]] * 2)
+        except InputError as error:
+            outcome = str(error)
+        except Exception as error:
+            outcome = f"a {type(error).__name__}\n"
+        if (outcome is None) != fine or "\n" in (outcome or ""):
+            wrong.append(f"{what}: {outcome}")
+    assert "\n".join(wrong) == ""
+
+
+def test_a_network_that_gives_something_else_is_refused_in_one_sentence(forged):
+    onnx = import_module("onnx")
+
+    def flat(proto):
+        graph = proto.graph
+        last = graph.node.add(op_type="Flatten", input=["log_probabilities"], output=["flat"])
+        last.attribute.add(name="axis", i=1, type=onnx.AttributeProto.INT)
+        graph.output[1].CopyFrom(onnx.helper.make_tensor_value_info("flat", onnx.TensorProto.FLOAT, None))
+
+    def renamed(proto):
+        proto.graph.output.pop()
+
+    for change in (flat, renamed):
+        with pytest.raises(InputError, match=r"gives what its notes do not say; export the run again$"):
+            forged(change).predict(examples(2)[0].numpy())
+
+
+def test_weights_in_another_file_are_not_read(forged, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def move_weights(proto):
+        weight = max(proto.graph.initializer, key=lambda each: len(each.raw_data))
+        (tmp_path / "weights.bin").write_bytes(weight.raw_data)
+        import_module("onnx.external_data_helper").set_external_data(weight, "weights.bin")
+        weight.ClearField("raw_data")
+        weight.data_location = import_module("onnx").TensorProto.EXTERNAL
+
+    with pytest.raises(InputError, match=r"cannot be opened \(.*External data"):
+        forged(move_weights)
 
 
 def test_a_machine_that_sees_the_label_ships_its_table_or_else_the_traced_rule(model, tmp_path, monkeypatch, quickly):
@@ -340,11 +614,13 @@ def test_the_example_serves_an_export(model, tmp_path, monkeypatch, quickly):
     app = runpy.run_path(str(ROOT / "examples/serving/app.py"))["app"]
     inputs = examples(2)[0]
     with import_module("fastapi.testclient").TestClient(app) as client:
-        answer, refused = client.post("/read", json=inputs.tolist()), client.post("/read", json=[[1]])
+        sent = inputs.tolist(), [[1]], [[1], []], [[[1, 0, 0, 0]] * 3]
+        answer, refused, ragged, whole = (client.post("/read", json=each) for each in sent)
     own = model.predict(inputs)
     names = [[SPACE.value_names()[i][v] for i, v in enumerate(row)] for row in own.concepts.tolist()]
     assert answer.json() == {"concepts": names, "labels": own.labels.tolist()}
-    assert refused.status_code == 422 and "expected float32 [N, 3, 4]" in refused.json()["detail"]
+    assert refused.status_code == 422 and "expected the 3 of the space" in refused.json()["detail"]
+    assert ragged.status_code == 422 and whole.status_code == 200
 
 
 def test_the_page_runs(model, made, tmp_path, monkeypatch, capsys):

@@ -1,5 +1,10 @@
 """The rule's diagram in numpy answers as the one in torch does."""
 
+import base64
+import json
+import tracemalloc
+import zlib
+
 import numpy as np
 import pytest
 import torch
@@ -75,6 +80,7 @@ def notes(**changes):
                 slots=3,
                 input_shape=(4,),
                 input_type="float32",
+                table_rows=None,
                 value_names=names,
                 confidences=(0.9, 0.5),
                 rule=rule,
@@ -95,13 +101,30 @@ def test_notes_come_back_as_they_were():
     assert Notes.from_text(notes(rule=None, confidences=None).to_text(), "file").rule is None
 
 
-def test_notes_that_are_missing_newer_or_forged_are_refused_in_a_sentence():
-    text = notes().to_text()
+def test_tables_of_token_ids_come_back_as_they_were():
+    rows = np.array([[10, 2**63 - 1]] * 3)
+    read = Notes.from_text(notes(input_type="int64", input_shape=(2,), table_rows=rows).to_text(), "file")
+    assert (read.table_rows == rows).all()
+
+
+def test_notes_that_are_missing_or_newer_are_refused_in_a_sentence():
     with pytest.raises(InputError, match=r"not written by softpnet.*softpnet export"):
         Notes.from_text(None, "file")
-    with pytest.raises(InputError, match=r"newer softpnet, in format 2, .*upgrade"):
-        Notes.from_text(text.replace(f'"format": {FORMAT}', '"format": 2'), "file")
-    wrong = diagram.Diagram((0, 1, 2, 3), [layer + 1 for layer in notes().rule.edges], notes().rule.labels)
-    for forged in (text[:-5], "[]", text.replace('"task"', '"tusk"'), notes(rule=wrong).to_text()):
-        with pytest.raises(InputError, match=r"file is damaged: .*export the run again"):
-            Notes.from_text(forged, "file")
+    newer = notes().to_text().replace(f'"format":{FORMAT}', f'"format":{FORMAT + 1}, "more": 1')
+    with pytest.raises(InputError, match=rf"newer softpnet, in format {FORMAT + 1}, .*upgrade"):
+        Notes.from_text(newer, "file")
+
+
+@pytest.mark.parametrize(
+    "shape, numbers", [((2**40,), 1), ((1, 2**28 + 1), 1), ((9,), 30_000_000), ((9, 0), 30_000_000)]
+)
+def test_sizes_are_asked_before_anything_in_notes_is_expanded(shape, numbers):
+    data = base64.b64encode(zlib.compress(bytes(numbers), 9)).decode()
+    plain = json.loads(notes().to_text())
+    plain["rule"]["labels"] = {"type": "<i1", "shape": shape, "data": data}
+    tracemalloc.start()
+    with pytest.raises(InputError, match="file is damaged"):
+        Notes.from_text(json.dumps(plain), "file")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1_000_000

@@ -1,0 +1,102 @@
+"""Inputs that a model takes: the same checks, in the same words, for a Learner and for an export."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from softpnet.errors import InputError
+
+ANY_NUMBER = 2**63 - 1
+"""In place of a table's rows, where a number is not looked up in one."""
+
+
+def as_array(inputs: Any, what: str = "inputs") -> np.ndarray:
+    """Numbers of a type that is computed with, in this machine's order of bytes."""
+    try:
+        array = np.asarray(inputs)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists, and tensors that numpy lacks
+        raise InputError(f"{what} are no array ({error}); give an array of numbers") from error
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise InputError(f"{what} are {array.dtype}, expected real or whole numbers of at most 64 bits; convert them")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def check_values(array: np.ndarray, what: str, rank: int, shape: str) -> None:
+    """Raise for what has fewer dimensions, nothing in it, or NaN or an infinity."""
+    if array.ndim < rank:
+        raise InputError(
+            f"{what} have rank {array.ndim} (shape {list(array.shape)}), expected {shape}; unsqueeze adds a missing "
+            "dimension to a tensor, np.expand_dims to an array"
+        )
+    if len(array) == 0:
+        raise InputError(f"{what} are empty, expected at least one")
+    if array.dtype.kind != "f":
+        return
+    flat = array.reshape(len(array), -1)
+    with np.errstate(invalid="ignore"):
+        low, high = flat.min(1, initial=0), flat.max(1, initial=0)  # which keep NaN, and take no memory
+    bad = ~(np.isfinite(low) & np.isfinite(high))
+    if bad.any():
+        raise InputError(
+            f"{what} hold NaN or infinite numbers in {int(bad.sum())} of them, first in number {int(bad.argmax())}; "
+            "clean or drop them"
+        )
+
+
+def check_size(shape: Sequence[int], slots: int, size: Sequence[int] | None = None) -> None:
+    """Raise unless inputs of this shape have the slots and, after training, the size `[*shape]` of a slot."""
+    if shape[1] != slots:
+        raise InputError(
+            f"inputs have {shape[1]} slots (shape {list(shape)}), expected the {slots} of the space; give one input "
+            f"per slot, [N, {slots}, ...]"
+        )
+    if size is not None and list(shape[2:]) != list(size):
+        raise InputError(f"inputs have size {list(shape[2:])}, expected {list(size)} as in training; resize them")
+
+
+def is_real(kind: Any) -> bool:
+    """Whether an encoder reads numbers of this type, numpy's or torch's, as real ones, as it does bytes."""
+    return "float" in _name(kind) or _name(kind) in ("uint8", "bool")
+
+
+def check_kind(what: str, kind: Any, others: str, other: Any) -> None:
+    """Raise where one of two types is read as real numbers and the other as whole ones, such as tokens."""
+    if is_real(kind) == is_real(other):
+        return
+    words = ["real", "whole"] if is_real(kind) else ["whole", "real"]
+    to = "float32, or to uint8 if they are pixels of 0 to 255" if is_real(other) else "int64"
+    raise InputError(
+        f"{what} are {words[0]} numbers ({_name(kind)}), but {others} are {words[1]} ones ({_name(other)}); convert "
+        f"them to {to}"
+    )
+
+
+def check_ids(array: np.ndarray, rows: np.ndarray, what: str = "inputs") -> None:
+    """Raise where a table of so many rows `[...]` lacks one of the whole numbers `[N, ...]` that it looks up."""
+    wrong = (rows < ANY_NUMBER) & ((array < 0) | (array >= rows))
+    if wrong.any():
+        first, *at = np.argwhere(wrong)[0]
+        most = int(rows[tuple(at)]) - 1
+        raise InputError(
+            f"{what} hold the id {array[(first, *at)]}, expected 0 to {most:,}, the rows of the encoder's table; "
+            "correct it, or train with a larger table"
+        )
+
+
+def unreadable(lost: np.ndarray, inputs: Any, before: int = 0) -> InputError:
+    """Of examples `[N]` among these inputs, `before` others, of which the network makes what is not finite."""
+    at = int(lost.argmax())
+    low, high = float(inputs[at].min()), float(inputs[at].max())
+    return InputError(
+        f"{int(lost.sum())} of {len(lost)} examples cannot be read, number {before + at} first: the network makes of "
+        f"its numbers, {low:g} to {high:g}, what is not finite; scale them as in training, where 0 to 1 is usual, or "
+        "train again with a lower learning_rate if all examples are lost"
+    )
+
+
+def _name(kind: Any) -> str:
+    """A type of numbers as numpy calls it."""
+    return getattr(kind, "name", None) or str(kind).removeprefix("torch.")
