@@ -1,5 +1,6 @@
 """Wrong input is refused before training starts, by one error that names it and says what to do."""
 
+import copy
 import re
 import warnings
 
@@ -28,6 +29,7 @@ from softpnet import (
 )
 from softpnet import targets as sources
 from softpnet.data.rows import read_rows
+from softpnet.networks.make_encoders import check_evaluation
 from softpnet.report.judge import data_fingerprint
 from softpnet.rules import compile as compiling
 from softpnet.rules.make_cache import make_cache
@@ -731,6 +733,80 @@ def test_encoders_by_name_that_leave_one_out_are_refused():
 def test_an_encoder_of_no_group_is_refused():
     parts = "no group has 'left'", "the encoders given are concept, left, expected one for each of concept"
     assert_refused(*parts, encoder={"concept": Small, "left": Small})
+
+
+class Cast(nn.Sequential):
+    """Layers that compute in another type."""
+
+    def __init__(self, kind, *layers):
+        super().__init__(nn.Flatten(), *layers)
+        self.kind = kind
+
+    def forward(self, inputs):
+        return super().forward(inputs.to(self.kind))
+
+
+class Then(nn.Module):
+    """What a function makes of a layer's vectors, in evaluation mode alone."""
+
+    def __init__(self, layer, function):
+        super().__init__()
+        self.layer, self.function = layer, function
+
+    def forward(self, inputs):
+        vectors = self.layer(inputs)
+        return vectors if self.training else self.function(vectors)
+
+
+def centred(z):
+    return z - z.mean(0)
+
+
+@pytest.mark.parametrize("function", [centred, lambda z: z.flip(0), lambda z: z - z[:1], lambda z: z / z.norm()])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_an_encoder_that_depends_on_the_rest_of_the_batch_is_refused(function, frozen):
+    parts = "the encoder of group 'concept' gives an input another vector in another batch", "nn.LayerNorm"
+    encoder = Then(Small(), function).requires_grad_(not frozen)
+    assert_refused(*parts, encoder=encoder)
+    examples = Examples(IMAGES, LABELS)
+    task = adding(encoder=encoder, data=lambda streams: Data(examples, ANCHORS, {"test": examples}))
+    found = check_task(task)["encoder"]
+    assert found.outcome == "failed" and parts[0] in found.message
+
+
+def test_each_of_several_encoders_must_read_its_input_alone_and_tokens_are_no_exception():
+    space = ConceptSpace(Group([0], 3, name="one", encoder="left"), Group([1], 3, name="two", encoder="right"))
+    both, anchors = {"left": Small, "right": Then(Small(), centred)}, {"one": ANCHORS, "two": ANCHORS}
+    assert_refused("encoder of group 'right'", "another batch", task=adding(space=space), encoder=both, anchors=anchors)
+    tokens = Anchors(torch.arange(3), torch.arange(3))
+    encoder = Then(nn.Embedding(3, 4), centred)
+    assert_refused("encoder of group 'concept'", "another batch", inputs=CONCEPTS, anchors=tokens, encoder=encoder)
+
+
+def test_one_anchor_is_enough_to_see_that_an_encoder_depends_on_the_batch():
+    space, shown = ConceptSpace(slots=2, values=3), Anchors(ANCHORS.inputs[1:2], torch.tensor([1]))
+    assert_refused("another batch", task=Task(space, add), anchors=shown, encoder=Then(Small(), centred))
+
+
+def test_trying_an_encoder_leaves_modes_statistics_and_random_streams_as_they_were():
+    drawing = Then(nn.Identity(), lambda z: z + 0 * torch.rand_like(z))
+    encoder = nn.Sequential(nn.BatchNorm2d(1).eval(), nn.Flatten(), nn.Linear(256, 4), drawing)
+    modes, held = [part.training for part in encoder.modules()], copy.deepcopy(encoder.state_dict())
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        check_evaluation(SPACE, {"concept": encoder}, [ANCHORS.inputs])
+        then = torch.get_rng_state()
+        torch.manual_seed(0)
+        torch.rand(3, 4)  # what it draws for its anchors, read once
+        assert torch.equal(then, torch.get_rng_state())
+    assert [part.training for part in encoder.modules()] == modes
+    assert all(map(torch.equal, encoder.state_dict().values(), held.values()))
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_an_encoder_that_computes_in_half_precision_is_no_matter_of_the_batch(kind):
+    encoder = nn.Sequential(*(nn.Sequential(nn.Linear(256, 256), nn.ReLU()) for _ in range(8))).to(kind)
+    check_evaluation(SPACE, {"concept": Cast(kind, encoder)}, [ANCHORS.inputs])
 
 
 WHOLE = (100 * IMAGES).long()
