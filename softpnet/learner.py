@@ -31,7 +31,6 @@ from softpnet.task.lazy import first_readable
 from softpnet.task.settings import Preset, checked_seed, resolve
 from softpnet.task.task import Task, checked_task
 from softpnet.trained import Trained
-from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.calibrate import calibrated
 from softpnet.training.config import Config, read_config
 from softpnet.training.environment import version_of
@@ -87,6 +86,7 @@ class Learner(Trained):
         self.method_class, self.method = methods.find(method), name_of(method)
         fixed, self.preset = self.method_class.fixed, preset
         self.settings, self.given_by = resolve(preset, task.settings_in(preset), fixed, settings, self.method)
+        self._share = self.settings.validation, self.given_by["validation"]
         self.anchors: list[AnchorSet] = []
         self.history: list[dict[str, float]] = []
         self.interrupted, self.is_main_process = False, True
@@ -130,9 +130,10 @@ class Learner(Trained):
         """
         kept = Run(run, resume, checkpoint_steps, checkpoint_seconds)
         check_callbacks(progress=progress, watch=watch)
+        share, giver = self._share  # an earlier fit's is no matter of this one
         if isinstance(validation, (int, float)):
-            self.settings, validation = self.settings.override(validation=validation), None
-            self.given_by["validation"] = "user"
+            share, giver, validation = validation, "user", None
+        self.settings, self.given_by["validation"] = self.settings.override(validation=share), giver
         given = self._accepted(inputs, labels, anchors, concepts, validation)
         config = functools.partial(self.config, given)
         if kept.is_finished():  # answered before anything is built
@@ -142,7 +143,6 @@ class Learner(Trained):
         training = self._built(given)
         watched = None if watch is None else functools.partial(self._watched, training, given, watch)
         after_epoch = AfterEpoch(self.task, training, given.validation, watched)
-        keep_large_blocks()
         with (
             limited_threads(self.hardware.threads),
             # A user's encoder may draw from the global generator while training, as dropout does.
