@@ -26,7 +26,7 @@ from softpnet.targets.source import State
 from softpnet.task.anchors import AnchorSet, check_kinds
 from softpnet.task.data import Anchors, Examples
 from softpnet.task.hardware import Hardware
-from softpnet.task.inputs import check_kind
+from softpnet.task.inputs import check_kind, warn_of_images
 from softpnet.task.lazy import first_readable
 from softpnet.task.settings import Preset, checked_seed, resolve
 from softpnet.task.task import Task, checked_task
@@ -172,6 +172,7 @@ class Learner(Trained):
         if accepted.validation is not None:
             held = accepted.validation.inputs.dtype
             check_kind("inputs of the validation set", held, "the training inputs", accepted.inputs.dtype)
+        warn_of_images(self.task, accepted.inputs, accepted.anchors[0].inputs)
         self.anchors, self.input_shape = accepted.anchors, accepted.inputs.shape[2:]
         return accepted
 

@@ -77,6 +77,7 @@ SPACE = ConceptSpace(slots=2, values=3)
 CONCEPTS = torch.randint(3, (16, 2), generator=torch.Generator().manual_seed(0))
 IMAGES, LABELS = picture(CONCEPTS), add(CONCEPTS)
 ANCHORS = Anchors(picture(torch.arange(3)), torch.arange(3))
+NOISE = torch.rand(IMAGES.shape, generator=torch.Generator().manual_seed(1))
 
 
 def adding(**changes):
@@ -863,6 +864,87 @@ def test_pixels_that_are_no_numbers_are_named(value):
     inputs = IMAGES.clone()
     inputs[5, 1, 0, 3, 3] = inputs[9, 0, 0, 0, 0] = value
     assert_refused("inputs hold NaN or infinite numbers", "2 of them", "number 5", "clean or drop", inputs=inputs)
+
+
+BYTES = 255 * IMAGES
+FLAT = Anchors(ANCHORS.inputs[:, 0], ANCHORS.concepts)
+
+
+def warned(run, *given, **named):
+    """What it warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run(*given, **named)
+    return [str(warning.message) for warning in caught]
+
+
+def plain(encoder=lambda channels: nn.Sequential(nn.Flatten(), nn.Linear(256, 4)), **changes):
+    return Learner(adding(**changes), encoder=encoder, **QUICK)
+
+
+@pytest.mark.parametrize("inputs", [BYTES, list(BYTES), BYTES.double()], ids=["tensor", "source", "double"])
+@pytest.mark.parametrize("anchors", [ANCHORS, Anchors(255 * ANCHORS.inputs, ANCHORS.concepts)])
+def test_fit_warns_once_of_real_pixels_of_0_to_255(inputs, anchors):
+    (said,) = warned(plain().fit, inputs, LABELS, anchors)
+    assert "look like pixels of 0 to 255, expected 0 to 1; divide them by 255" in said
+
+
+def test_fit_warns_once_of_images_without_a_channel():
+    (said,) = warned(plain().fit, IMAGES[:, :, 0], LABELS, FLAT)
+    assert "size 16x16 look like images without a channel, which are not augmented" in said
+    assert "inputs.unsqueeze(2)" in said
+    assert warned(plain(augment=None).fit, IMAGES[:, :, 0], LABELS, FLAT) == []
+    assert any("without a channel" in each for each in warned(plain().fit, IMAGES[:, :, 0].bool(), LABELS, FLAT))
+
+
+def signals(values, *size):
+    """Inputs of that size by which values can be told, and anchors for them."""
+    made = (values(CONCEPTS.flatten(), *size).unflatten(0, CONCEPTS.shape), values(torch.arange(3), *size))
+    return made[0], Anchors(made[1], torch.arange(3))
+
+
+def noisy(v, *size):
+    return v.reshape(-1, *[1] * len(size)) + torch.randn(len(v), *size, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    "values, size",
+    [
+        (noisy, (256,)),  # standardised vectors
+        (lambda v, *size: (100 * noisy(v, *size)).round().abs().clamp(0, 255), (256,)),  # counts in a table
+        (noisy, (16, 16)),  # standardised windows of sensors, square by chance
+        (lambda v, *size: noisy(v, *size).abs(), (128, 2)),  # windows of sensors that are never negative
+        (lambda v, *size: 20 * noisy(v, *size) - 60, (1, 16, 16)),  # spectrograms in dB
+        (lambda v, *size: 40 * noisy(v, *size).abs(), (1, 16, 16)),  # spectrograms as magnitudes
+        (lambda v, *size: noisy(v, *size).abs().round().clamp(0, 12), (1, 16, 16)),  # boards
+        (lambda v, *size: (100 * noisy(v, *size)).abs().clamp(0, 255).byte(), (1, 16, 16)),  # bytes
+        (lambda v, *size: noisy(v, *size).sigmoid(), (1, 16, 16)),  # images as they should be
+    ],
+)
+def test_what_is_no_image_of_0_to_255_is_not_warned_of(values, size):
+    inputs, anchors = signals(values, *size)
+    model = plain()
+    assert warned(model.fit, inputs, LABELS, anchors) == []
+    assert warned(model.score, inputs, LABELS) == []
+
+
+def test_a_model_of_pixels_of_0_to_1_warns_once_of_others(tmp_path):
+    model = plain().fit(IMAGES, LABELS, ANCHORS)
+    model.save(tmp_path / "saved")
+    loaded = Learner.load(tmp_path / "saved", task=adding(), encoder=plain()._encoder)
+    sentence = "inputs go up to 255, but the model was trained on pixels of 0 to 1; divide them by 255"
+    for each in (model, loaded):
+        for ask in (each.predict, each.embed, lambda given, each=each: list(each.stream(given))):
+            assert [warned(ask, given) for given in (BYTES, list(BYTES))] == [[sentence]] * 2
+            assert warned(ask, IMAGES) == warned(ask, 1.5 * IMAGES + NOISE) == []
+        assert warned(each.score, BYTES, LABELS) == [sentence]
+
+
+def test_a_model_of_other_pixels_takes_them_without_a_word():
+    anchors = Anchors(255 * ANCHORS.inputs, ANCHORS.concepts)
+    with pytest.warns(UserWarning, match="0 to 255"):
+        model = plain().fit(BYTES, LABELS, anchors)
+    assert warned(model.predict, BYTES) == []
 
 
 # Settings and names
