@@ -4,11 +4,15 @@ user's own, which may stand wherever a name of the list may."""
 from __future__ import annotations
 
 import ast
+import builtins
+import functools
 import importlib
 import importlib.util
+import os
 import pkgutil
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,20 +31,25 @@ def summary(folder: str | Path, name: str) -> str:
 
 
 def own_file(kind: str, name: str, known: Collection[str]) -> ModuleType:
-    """The module that a user's own file defines; a file beside it may be imported by it, as in a script."""
+    """The module that a user's own file defines; it may import the files beside it, as a script may."""
     path = Path(name)
     if path.suffix != ".py":
         raise InputError(f"unknown {kind} {name!r}; the {kind}s are {', '.join(known)}, or give a path to a .py file")
     if not path.is_file():
         raise InputError(f"there is no file {name}; give a path to a Python file that defines a {kind}")
-    _see_neighbours(path.resolve().parent)
-    spec = importlib.util.spec_from_file_location(f"softpnet_user_{kind.replace(' ', '_')}_{path.stem}", path)
+    importlib.invalidate_caches()  # a file may be younger than the last look into its folder
+    path = path.resolve()
+    package = f"{USER}{os.fsencode(path.parent).hex()}"
+    importlib.import_module(package)
+    full = f"{package}.{path.stem.replace('.', '_')}"
+    spec = importlib.util.spec_from_file_location(full, path, loader=_UserFile(full, str(path)))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
+    sys.modules[full] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
+        del sys.modules[full]
         raise TaskError(f"{name} could not be run: {type(error).__name__}: {error}") from error
     return module
 
@@ -61,24 +70,72 @@ def name_of(given: str | type) -> str:
     return given.__name__ if isinstance(given, type) else given
 
 
-_folders: list[str] = []
-"""Of the users' files that were run, the last one first."""
+USER = "softpnet_user_"
+"""The folder of a user's files is a package of this name and its path in hexadecimal digits: `sys.path` stays as it is,
+files of one name in two folders are two modules, and a process that unpickles what they define can import them."""
 
 
-def _see_neighbours(folder: Path) -> None:
-    """From now on the files in this folder can be imported, behind all that is installed.
+class _UserFolders:
+    """Finds these packages and the files in them."""
 
-    A neighbour of the same name that a file of another folder brought gives way.
-    """
-    for file in folder.glob("*.py"):
-        found = getattr(sys.modules.get(file.stem), "__file__", None)
-        if found is not None and str(Path(found).parent) in _folders and Path(found).parent != folder:
-            del sys.modules[file.stem]
-    if str(folder) in _folders or str(folder) not in sys.path:
-        sys.path[:] = [entry for entry in sys.path if entry not in _folders]
-        _folders[:] = [str(folder), *(other for other in _folders if other != str(folder))]
-        sys.path.extend(_folders)
-    importlib.invalidate_caches()  # a neighbour may be younger than the last look into the folder
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
+        package, _, inside = name.partition(".")
+        if not package.startswith(USER):
+            return None
+        if not inside:
+            spec = ModuleSpec(name, None, is_package=True)
+            spec.submodule_search_locations = [os.fsdecode(bytes.fromhex(name.removeprefix(USER)))]
+            return spec
+        spec_inside = PathFinder.find_spec(name, path)
+        if spec_inside is not None and isinstance(spec_inside.loader, SourceFileLoader):
+            spec_inside.loader = _UserFile(name, spec_inside.loader.path)
+        return spec_inside
+
+
+class _UserFile(SourceFileLoader):
+    """Runs a file whose import statements, now and whenever its functions are called, find the files beside it."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        package = module.__name__.partition(".")[0]
+        vars(module)["__builtins__"] = vars(builtins) | {"__import__": functools.partial(_import, package)}
+        super().exec_module(module)
+
+
+def _import(
+    package: str,
+    name: str,
+    globals: Mapping[str, Any] | None = None,
+    locals: Mapping[str, Any] | None = None,
+    fromlist: Sequence[str] | None = (),
+    level: int = 0,
+) -> ModuleType:
+    """`__import__` for the files of such a package."""
+    first = name.partition(".")[0]
+    if level or not _is_beside(package, first):
+        return builtins.__import__(name, globals, locals, fromlist or (), level)
+    found = builtins.__import__(f"{package}.{name}", globals, locals, fromlist or ())
+    return found if fromlist else sys.modules[f"{package}.{first}"]
+
+
+def _is_beside(package: str, name: str) -> bool:
+    """Whether a file of the package is meant: it takes the place of nothing that is installed."""
+    if f"{package}.{name}" in sys.modules:
+        return True
+    here = PathFinder.find_spec(name, sys.modules[package].__path__)
+    if here is None or name in sys.stdlib_module_names or name in ("softpnet", "__main__"):
+        return False
+    try:
+        there = importlib.util.find_spec(name)
+    except ValueError:  # a module that was made by hand
+        there = None
+    if there is None or there.origin is None or here.origin is None:  # the last is a folder that is no package
+        return there is None or here.origin is not None
+    elsewhere = os.path.realpath(there.origin)
+    return elsewhere != here.origin and not {"site-packages", "dist-packages"} & {*Path(elsewhere).parts}
+
+
+sys.meta_path.insert(0, _UserFolders())
 
 
 def optional_package(name: str, extra: str) -> Any:

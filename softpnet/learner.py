@@ -27,12 +27,11 @@ from softpnet.targets.source import State
 from softpnet.task.anchors import AnchorSet, check_kinds
 from softpnet.task.data import Anchors, Examples
 from softpnet.task.hardware import Hardware
-from softpnet.task.inputs import check_kind, tensor_as_array
+from softpnet.task.inputs import check_kind, tensor_as_array, warn_of_images
 from softpnet.task.lazy import first_readable
 from softpnet.task.settings import Preset, checked_seed, resolve
 from softpnet.task.task import Task, checked_task
 from softpnet.trained import Trained
-from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.calibrate import calibrated
 from softpnet.training.config import Config, read_config
 from softpnet.training.environment import version_of
@@ -88,6 +87,7 @@ class Learner(Trained):
         self.method_class, self.method = methods.find(method), name_of(method)
         fixed, self.preset = self.method_class.fixed, preset
         self.settings, self.given_by = resolve(preset, task.settings_in(preset), fixed, settings, self.method)
+        self._share = self.settings.validation, self.given_by["validation"]
         self.anchors: list[AnchorSet] = []
         self.history: list[dict[str, float]] = []
         self.interrupted, self.is_main_process = False, True
@@ -131,9 +131,10 @@ class Learner(Trained):
         """
         kept = Run(run, resume, checkpoint_steps, checkpoint_seconds)
         check_callbacks(progress=progress, watch=watch)
+        share, giver = self._share  # an earlier fit's is no matter of this one
         if isinstance(validation, (int, float)):
-            self.settings, validation = self.settings.override(validation=validation), None
-            self.given_by["validation"] = "user"
+            share, giver, validation = validation, "user", None
+        self.settings, self.given_by["validation"] = self.settings.override(validation=share), giver
         given = self._accepted(inputs, labels, anchors, concepts, validation)
         config = functools.partial(self.config, given)
         if kept.is_finished():  # answered before anything is built
@@ -143,7 +144,6 @@ class Learner(Trained):
         training = self._built(given)
         watched = None if watch is None else functools.partial(self._watched, training, given, watch)
         after_epoch = AfterEpoch(self.task, training, given.validation, watched)
-        keep_large_blocks()
         with (
             limited_threads(self.hardware.threads),
             # A user's encoder may draw from the global generator while training, as dropout does.
@@ -173,6 +173,7 @@ class Learner(Trained):
         if accepted.validation is not None:
             held = accepted.validation.inputs.dtype
             check_kind("inputs of the validation set", held, "the training inputs", accepted.inputs.dtype)
+        warn_of_images(self.task, accepted.inputs, accepted.anchors[0].inputs)
         self.anchors, self.input_shape = accepted.anchors, accepted.inputs.shape[2:]
         return accepted
 

@@ -20,7 +20,7 @@ from softpnet.rules.labels import unknown_in
 from softpnet.runtime.inputs import as_array
 from softpnet.task.anchors import AnchorSet
 from softpnet.task.data import Inputs
-from softpnet.task.inputs import check_concepts, check_inputs, check_kind, check_labels
+from softpnet.task.inputs import check_concepts, check_inputs, check_kind, check_labels, warn_of_other_scale
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 from softpnet.training.processes import checked_device
@@ -84,7 +84,7 @@ class Trained:
         Several groups or attributes, and several entries of a label vector, also have their own accuracies:
         "concept_accuracy/speed", "label_accuracy/entry 0". "label_ece" needs P(y|x), and so a compiled rule.
         """
-        inputs = self._checked(inputs)
+        inputs = check_inputs(inputs, self.task.space, self.input_shape)
         whole = check_labels(labels, len(inputs), self.task)
         truth = None if concepts is None else check_concepts(concepts, len(inputs), self.task.space)
         found = self.predict(inputs)
@@ -147,6 +147,7 @@ class Trained:
         inputs = check_inputs(given, self.task.space, self.input_shape)
         for own in self.anchors[:1]:
             check_kind("inputs", inputs.dtype, "those of training", own.inputs.dtype)
+            warn_of_other_scale(inputs, own.inputs)
         return inputs
 
     def _fitted(self) -> Reader:

@@ -1,5 +1,6 @@
 """Wrong input is refused before training starts, by one error that names it and says what to do."""
 
+import copy
 import re
 import warnings
 
@@ -28,6 +29,7 @@ from softpnet import (
 )
 from softpnet import targets as sources
 from softpnet.data.rows import read_rows
+from softpnet.networks.make_encoders import check_evaluation
 from softpnet.report.judge import data_fingerprint
 from softpnet.rules import compile as compiling
 from softpnet.rules.make_cache import make_cache
@@ -75,6 +77,7 @@ SPACE = ConceptSpace(slots=2, values=3)
 CONCEPTS = torch.randint(3, (16, 2), generator=torch.Generator().manual_seed(0))
 IMAGES, LABELS = picture(CONCEPTS), add(CONCEPTS)
 ANCHORS = Anchors(picture(torch.arange(3)), torch.arange(3))
+NOISE = torch.rand(IMAGES.shape, generator=torch.Generator().manual_seed(1))
 
 
 def adding(**changes):
@@ -738,6 +741,80 @@ def test_an_encoder_of_no_group_is_refused():
     assert_refused(*parts, encoder={"concept": Small, "left": Small})
 
 
+class Cast(nn.Sequential):
+    """Layers that compute in another type."""
+
+    def __init__(self, kind, *layers):
+        super().__init__(nn.Flatten(), *layers)
+        self.kind = kind
+
+    def forward(self, inputs):
+        return super().forward(inputs.to(self.kind))
+
+
+class Then(nn.Module):
+    """What a function makes of a layer's vectors, in evaluation mode alone."""
+
+    def __init__(self, layer, function):
+        super().__init__()
+        self.layer, self.function = layer, function
+
+    def forward(self, inputs):
+        vectors = self.layer(inputs)
+        return vectors if self.training else self.function(vectors)
+
+
+def centred(z):
+    return z - z.mean(0)
+
+
+@pytest.mark.parametrize("function", [centred, lambda z: z.flip(0), lambda z: z - z[:1], lambda z: z / z.norm()])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_an_encoder_that_depends_on_the_rest_of_the_batch_is_refused(function, frozen):
+    parts = "the encoder of group 'concept' gives an input another vector in another batch", "nn.LayerNorm"
+    encoder = Then(Small(), function).requires_grad_(not frozen)
+    assert_refused(*parts, encoder=encoder)
+    examples = Examples(IMAGES, LABELS)
+    task = adding(encoder=encoder, data=lambda streams: Data(examples, ANCHORS, {"test": examples}))
+    found = check_task(task)["encoder"]
+    assert found.outcome == "failed" and parts[0] in found.message
+
+
+def test_each_of_several_encoders_must_read_its_input_alone_and_tokens_are_no_exception():
+    space = ConceptSpace(Group([0], 3, name="one", encoder="left"), Group([1], 3, name="two", encoder="right"))
+    both, anchors = {"left": Small, "right": Then(Small(), centred)}, {"one": ANCHORS, "two": ANCHORS}
+    assert_refused("encoder of group 'right'", "another batch", task=adding(space=space), encoder=both, anchors=anchors)
+    tokens = Anchors(torch.arange(3), torch.arange(3))
+    encoder = Then(nn.Embedding(3, 4), centred)
+    assert_refused("encoder of group 'concept'", "another batch", inputs=CONCEPTS, anchors=tokens, encoder=encoder)
+
+
+def test_one_anchor_is_enough_to_see_that_an_encoder_depends_on_the_batch():
+    space, shown = ConceptSpace(slots=2, values=3), Anchors(ANCHORS.inputs[1:2], torch.tensor([1]))
+    assert_refused("another batch", task=Task(space, add), anchors=shown, encoder=Then(Small(), centred))
+
+
+def test_trying_an_encoder_leaves_modes_statistics_and_random_streams_as_they_were():
+    drawing = Then(nn.Identity(), lambda z: z + 0 * torch.rand_like(z))
+    encoder = nn.Sequential(nn.BatchNorm2d(1).eval(), nn.Flatten(), nn.Linear(256, 4), drawing)
+    modes, held = [part.training for part in encoder.modules()], copy.deepcopy(encoder.state_dict())
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        check_evaluation(SPACE, {"concept": encoder}, [ANCHORS.inputs])
+        then = torch.get_rng_state()
+        torch.manual_seed(0)
+        torch.rand(3, 4)  # what it draws for its anchors, read once
+        assert torch.equal(then, torch.get_rng_state())
+    assert [part.training for part in encoder.modules()] == modes
+    assert all(map(torch.equal, encoder.state_dict().values(), held.values()))
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_an_encoder_that_computes_in_half_precision_is_no_matter_of_the_batch(kind):
+    encoder = nn.Sequential(*(nn.Sequential(nn.Linear(256, 256), nn.ReLU()) for _ in range(8))).to(kind)
+    check_evaluation(SPACE, {"concept": Cast(kind, encoder)}, [ANCHORS.inputs])
+
+
 WHOLE = (100 * IMAGES).long()
 
 
@@ -793,6 +870,87 @@ def test_pixels_that_are_no_numbers_are_named(value):
     inputs = IMAGES.clone()
     inputs[5, 1, 0, 3, 3] = inputs[9, 0, 0, 0, 0] = value
     assert_refused("inputs hold NaN or infinite numbers", "2 of them", "number 5", "clean or drop", inputs=inputs)
+
+
+BYTES = 255 * IMAGES
+FLAT = Anchors(ANCHORS.inputs[:, 0], ANCHORS.concepts)
+
+
+def warned(run, *given, **named):
+    """What it warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run(*given, **named)
+    return [str(warning.message) for warning in caught]
+
+
+def plain(encoder=lambda channels: nn.Sequential(nn.Flatten(), nn.Linear(256, 4)), **changes):
+    return Learner(adding(**changes), encoder=encoder, **QUICK)
+
+
+@pytest.mark.parametrize("inputs", [BYTES, list(BYTES), BYTES.double()], ids=["tensor", "source", "double"])
+@pytest.mark.parametrize("anchors", [ANCHORS, Anchors(255 * ANCHORS.inputs, ANCHORS.concepts)])
+def test_fit_warns_once_of_real_pixels_of_0_to_255(inputs, anchors):
+    (said,) = warned(plain().fit, inputs, LABELS, anchors)
+    assert "look like pixels of 0 to 255, expected 0 to 1; divide them by 255" in said
+
+
+def test_fit_warns_once_of_images_without_a_channel():
+    (said,) = warned(plain().fit, IMAGES[:, :, 0], LABELS, FLAT)
+    assert "size 16x16 look like images without a channel, which are not augmented" in said
+    assert "inputs.unsqueeze(2)" in said
+    assert warned(plain(augment=None).fit, IMAGES[:, :, 0], LABELS, FLAT) == []
+    assert any("without a channel" in each for each in warned(plain().fit, IMAGES[:, :, 0].bool(), LABELS, FLAT))
+
+
+def signals(values, *size):
+    """Inputs of that size by which values can be told, and anchors for them."""
+    made = (values(CONCEPTS.flatten(), *size).unflatten(0, CONCEPTS.shape), values(torch.arange(3), *size))
+    return made[0], Anchors(made[1], torch.arange(3))
+
+
+def noisy(v, *size):
+    return v.reshape(-1, *[1] * len(size)) + torch.randn(len(v), *size, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    "values, size",
+    [
+        (noisy, (256,)),  # standardised vectors
+        (lambda v, *size: (100 * noisy(v, *size)).round().abs().clamp(0, 255), (256,)),  # counts in a table
+        (noisy, (16, 16)),  # standardised windows of sensors, square by chance
+        (lambda v, *size: noisy(v, *size).abs(), (128, 2)),  # windows of sensors that are never negative
+        (lambda v, *size: 20 * noisy(v, *size) - 60, (1, 16, 16)),  # spectrograms in dB
+        (lambda v, *size: 40 * noisy(v, *size).abs(), (1, 16, 16)),  # spectrograms as magnitudes
+        (lambda v, *size: noisy(v, *size).abs().round().clamp(0, 12), (1, 16, 16)),  # boards
+        (lambda v, *size: (100 * noisy(v, *size)).abs().clamp(0, 255).byte(), (1, 16, 16)),  # bytes
+        (lambda v, *size: noisy(v, *size).sigmoid(), (1, 16, 16)),  # images as they should be
+    ],
+)
+def test_what_is_no_image_of_0_to_255_is_not_warned_of(values, size):
+    inputs, anchors = signals(values, *size)
+    model = plain()
+    assert warned(model.fit, inputs, LABELS, anchors) == []
+    assert warned(model.score, inputs, LABELS) == []
+
+
+def test_a_model_of_pixels_of_0_to_1_warns_once_of_others(tmp_path):
+    model = plain().fit(IMAGES, LABELS, ANCHORS)
+    model.save(tmp_path / "saved")
+    loaded = Learner.load(tmp_path / "saved", task=adding(), encoder=plain()._encoder)
+    sentence = "inputs go up to 255, but the model was trained on pixels of 0 to 1; divide them by 255"
+    for each in (model, loaded):
+        for ask in (each.predict, each.embed, lambda given, each=each: list(each.stream(given))):
+            assert [warned(ask, given) for given in (BYTES, list(BYTES))] == [[sentence]] * 2
+            assert warned(ask, IMAGES) == warned(ask, 1.5 * IMAGES + NOISE) == []
+        assert warned(each.score, BYTES, LABELS) == [sentence]
+
+
+def test_a_model_of_other_pixels_takes_them_without_a_word():
+    anchors = Anchors(255 * ANCHORS.inputs, ANCHORS.concepts)
+    with pytest.warns(UserWarning, match="0 to 255"):
+        model = plain().fit(BYTES, LABELS, anchors)
+    assert warned(model.predict, BYTES) == []
 
 
 # Settings and names

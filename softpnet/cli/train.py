@@ -60,6 +60,7 @@ class Train:
         from softpnet.rules.function import check_rule
         from softpnet.task.data import make_data
         from softpnet.task.inputs import check_data
+        from softpnet.training.allocator import keep_large_blocks
         from softpnet.training.folder import free_run_folder, last_run_folder
         from softpnet.training.launcher import launcher
         from softpnet.training.streams import Streams
@@ -89,6 +90,7 @@ class Train:
         name_folder = last_run_folder if self.resume else free_run_folder
         folder = self.out or name_folder(Path("runs"), f"{task.name}-{self.method}-seed{self.seed}")
         first_test = next(iter(data.tests.values()))
+        keep_large_blocks()
         with Display(model) as display:
             model.fit(
                 data.train.inputs,

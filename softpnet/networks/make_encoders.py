@@ -22,6 +22,11 @@ Encoder = str | nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
 """A name ("conv4", "lenet", "mlp", "efficientnet_lite0" or a timm model, each also with ":frozen" behind it), a module
 from input to vector, a function from the number of channels to one, or a dict of these by encoder name."""
 
+COMPARED = 4
+"""Anchors of a group whose vectors are compared in several batches."""
+ROUNDING = 0.02
+"""Share of the largest entry up to which a vector may differ between batches, as it may in half precision."""
+
 
 def make_encoders(space: ConceptSpace, given: Encoder, anchors: Sequence[Tensor]) -> dict[str, nn.Module]:
     """One encoder per name that the groups use, checked on each group's anchors `[M, *shape]`; a module is copied."""
@@ -120,20 +125,40 @@ def check_encoder(name: str, encoder: nn.Module, like: Tensor) -> None:
 
 @torch.no_grad()
 def check_evaluation(space: ConceptSpace, encoders: Mapping[str, nn.Module], anchors: Sequence[Tensor]) -> None:
-    """In evaluation mode, which training does not see, vectors of anchors `[M, *shape]` must be there, and finite."""
+    """In evaluation mode, which training does not see, a vector must be finite, and depend on its own input alone:
+    tried on anchors `[M, *shape]`."""
     for group, images in zip(space.groups, anchors, strict=True):
         encoder = encoders[group.encoder]
         if not images.is_floating_point():
             rows = table_rows(encoder, torch.zeros_like(images[:1])).numpy()
             check_ids(tensor_as_array(images), rows, f"anchors of group {group.name!r}")
-        training = encoder.training
+        modes = {part: part.training for part in encoder.modules()}
         finite = torch.isfinite(encoder.eval()(images)).all(1)  # [M]
-        encoder.train(training)
+        with torch.random.fork_rng(devices=[]):  # an encoder that draws must not change what is drawn later
+            gap = _batch_gap(encoder, images[:COMPARED])
+        for part, mode in modes.items():
+            part.training = mode
         if not finite.all():
             raise InputError(
                 f"the encoder of group {group.encoder!r} gives NaN or infinite vectors for {int((~finite).sum())} of "
                 f"{len(finite)} anchors in evaluation mode; look at what it does when it is not training"
             )
+        if not gap <= ROUNDING:
+            raise InputError(
+                f"the encoder of group {group.encoder!r} gives an input another vector in another batch: in evaluation "
+                f"mode they differ by {100 * gap:.2g} % of the largest entry, expected rounding alone; compute a "
+                "vector from its own input, by nn.LayerNorm in place of a mean over the batch"
+            )
+
+
+def _batch_gap(encoder: nn.Module, images: Tensor) -> float:
+    """How far vectors of images `[M, *shape]` read together, in another order, and one by one differ, over the largest
+    entry; a blank image keeps company to one that would be alone."""
+    few = torch.cat([images, torch.zeros_like(images[:1])])
+    together, backwards = encoder(few)[:-1], encoder(few.flip(0)).flip(0)[:-1]  # [M, D]
+    alone = torch.cat([encoder(one) for one in images.split(1)])
+    gap = torch.maximum((together - alone).abs(), (backwards - alone).abs()).amax()
+    return float(gap / torch.maximum(together.abs(), alone.abs()).amax()) if gap else 0.0
 
 
 def check_trainable(module: nn.Module, method: str) -> None:

@@ -54,7 +54,7 @@ def run_facts(
     shown, chosen = explored(model, examples, found, rule, count, budget)
     done, asked = len(model.history), model.settings.epochs
     unfinished = f"Training was stopped after {done} of {asked} epochs. " if model.interrupted else ""
-    gap = worst_gap(model.task, metrics[split])
+    gap = worst_gap(model, metrics[split])
     facts = {
         "name": name,
         "task": model.task.name,

@@ -22,7 +22,7 @@ def remarks(model: Learner, tests: Mapping[str, Examples], metrics: Mapping[str,
     """A sentence for each test set whose labels are right much more often than the worst read of its concepts."""
     found = []
     for split, values in metrics.items():
-        if "concept_accuracy" not in values:
+        if "concept_accuracy" not in values or is_untrained(model):
             continue
         gaps = [_gap(model.task, part, values) for part in parts(model.task.space)]
         worst = max(gaps, key=lambda gap: gap.size)
@@ -37,11 +37,17 @@ def remarks(model: Learner, tests: Mapping[str, Examples], metrics: Mapping[str,
     return found
 
 
-def worst_gap(task: Task, values: Mapping[str, float]) -> float:
-    """How much more often labels are right than the worst read part of the concepts; 0 where these are unknown."""
-    if "concept_accuracy" not in values:
+def worst_gap(model: Learner, values: Mapping[str, float]) -> float:
+    """How much more often labels are right than the worst read part of the concepts; 0 where these are unknown, or
+    nothing was learned yet."""
+    if "concept_accuracy" not in values or is_untrained(model):
         return 0.0
-    return max(_gap(task, part, values).size for part in parts(task.space))
+    return max(_gap(model.task, part, values).size for part in parts(model.task.space))
+
+
+def is_untrained(model: Learner) -> bool:
+    """Whether training was stopped before its first epoch was done: its readings are then no shortcut."""
+    return model.interrupted and not model.history
 
 
 class _Gap(NamedTuple):

@@ -12,6 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import parent_process
 from typing import Any
 
+import softpnet.catalogue  # noqa: F401  (a new process finds a user's own source by it)
 from softpnet.errors import TrainingError
 
 AHEAD = 2

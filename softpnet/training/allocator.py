@@ -1,4 +1,4 @@
-"""Keep large memory blocks between steps."""
+"""Keep large memory blocks between steps, where the command line owns the process."""
 
 from __future__ import annotations
 

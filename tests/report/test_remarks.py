@@ -8,7 +8,7 @@ from torch.nn.functional import one_hot
 
 import softpnet as sp
 from softpnet.report.judge import scores
-from softpnet.report.remarks import remarks
+from softpnet.report.remarks import remarks, worst_gap
 
 SCENE = sp.ConceptSpace(
     *(sp.Group((slot,), 2, name, value_names=[["low", "high"]]) for slot, name in enumerate(("size", "light", "speed")))
@@ -66,6 +66,18 @@ def test_what_is_read_right_most_of_the_time_is_not_remarked_upon():
 
 def test_without_true_concepts_nothing_can_be_said():
     assert told(lambda c: c[..., 0], misread(28), concepts=False) == []
+
+
+def test_a_run_that_was_stopped_before_its_first_epoch_was_done_gets_no_diagnosis():
+    task = sp.Task(SCENE, lambda c: c[..., 0])
+    tests = {"test": sp.Examples(torch.zeros(len(TRUE), 3, 1, 1, 1), task.rule(TRUE), TRUE)}
+    model = Reads(task, misread(28))
+    (values,) = (found := scores(model, tests)).values()
+    assert len(remarks(model, tests, found)) == 1 and worst_gap(model, values) > 0.1
+    model.interrupted = True
+    assert remarks(model, tests, found) == [] and worst_gap(model, values) == 0
+    model.history = [{"epoch": 1}]
+    assert len(remarks(model, tests, found)) == 1
 
 
 def test_a_single_group_is_called_concepts_and_an_attribute_by_its_number():

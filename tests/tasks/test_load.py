@@ -1,11 +1,18 @@
 """Tasks are found by name or in a user's file, with its neighbours; their options are read by what they declare."""
 
+import functools
+import multiprocessing
 import sys
+import types
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 
 from softpnet import InputError, TaskError, catalogue, tasks
+from softpnet.task import ahead
+from softpnet.task.lazy import LazyInputs
 from softpnet.task.options import MOST
 from softpnet.training.streams import Streams
 
@@ -39,8 +46,7 @@ class Sized(Own):
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a user's file; afterwards, what loading tasks added to Python's own lists is taken back."""
-    path, folders = sys.path[:], catalogue._folders[:]
+    """Writes a user's file, and gives its path."""
 
     def made(text, name="mine.py"):
         file = tmp_path / name
@@ -49,8 +55,7 @@ def write(tmp_path):
         return str(file)
 
     yield made
-    sys.path[:], catalogue._folders[:] = path, folders
-    for name in [name for name in sys.modules if name.startswith(("softpnet_test_", "softpnet_user_task_"))]:
+    for name in [name for name in sys.modules if name.startswith(catalogue.USER)]:
         del sys.modules[name]
 
 
@@ -203,6 +208,54 @@ def test_each_task_gets_its_own_neighbour(write):
         write(f"NAME = '{name}'", f"{folder}/softpnet_test_helper.py")
         file = write(RULE + "import softpnet_test_helper as h; task = make(h.NAME)", f"{folder}/mine.py")
         assert tasks.load(file).name == name
+
+
+def test_each_task_keeps_its_own_neighbour_when_another_was_loaded_and_looks_for_it_late(write):
+    late = RULE + "def rule(c):\n    from helpers import part\n    return part.label(c)\n"
+    loaded = {}
+    for folder, factor in (("one", 1), ("two", 2)):
+        write("from helpers import part", f"{folder}/between.py")
+        (Path(write("", f"{folder}/x.py")).parent / "helpers").mkdir()
+        write("", f"{folder}/helpers/__init__.py")
+        write(
+            "def label(c):\n    import helpers.factor\n    return helpers.factor.F * c.sum(-1)",
+            f"{folder}/helpers/part.py",
+        )
+        write(f"F = {factor}", f"{folder}/helpers/factor.py")
+        loaded[factor] = tasks.load(write(late + "task = softpnet.Task(space, rule)", f"{folder}/mine.py"))
+    every = loaded[1].space.all()
+    for factor, task in loaded.items():
+        assert task.rule(every).tolist() == (factor * every.sum(-1)).tolist()
+
+
+def test_a_task_that_is_loaded_leaves_the_host_process_its_modules_and_its_path(write, monkeypatch):
+    write("WIDTH = 3", "helpers.py")
+    mine = types.ModuleType("helpers")  # of the host process, by the same name
+    monkeypatch.setitem(sys.modules, "helpers", mine)
+    path, modules = sys.path[:], {name: sys.modules[name] for name in sys.modules}
+    file = write("from helpers import WIDTH" + RULE.replace("values=3", "values=WIDTH") + "task = make()")
+    assert tasks.load(file).space.sizes == (3, 3)
+    assert sys.path == path and sys.modules["helpers"] is mine
+    assert all(name.startswith(catalogue.USER) for name in sys.modules.keys() - modules.keys())
+    with pytest.raises(TaskError, match="could not be run"):
+        tasks.load(write("import helpers, nowhere_to_be_found", "broken.py"))
+    assert sys.path == path and sys.modules["helpers"] is mine
+
+
+def test_a_process_that_is_started_anew_reads_ahead_by_what_a_task_s_file_and_its_neighbour_define(write, monkeypatch):
+    write("import torch\ndef item(number): return torch.full((2, 4), 1.0 * number)", "helpers.py")
+    source = """
+class Source:
+    def __len__(self): return 6
+    def __getitem__(self, number):
+        import helpers
+        return helpers.item(number)
+"""
+    inputs = LazyInputs(catalogue.own_file("task", write(source), ()).Source(), 2)
+    anew = functools.partial(ProcessPoolExecutor, mp_context=multiprocessing.get_context("spawn"))
+    monkeypatch.setattr(ahead, "ProcessPoolExecutor", anew)
+    (read, items), *_ = inputs.batches([torch.tensor([4, 1])], workers=1)
+    assert read == [4, 1] and items[:, 0, 0].tolist() == [4, 1]
 
 
 def test_a_neighbour_takes_the_place_of_nothing_that_is_installed(write):

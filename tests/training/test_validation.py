@@ -97,6 +97,16 @@ def test_a_share_is_held_out_by_the_seed_and_not_trained_on():
     assert same_weights(by_hand, alone) and by_hand.notes[0] == "4 examples are held out for validation, 16 train"
 
 
+def test_a_share_that_is_held_out_of_one_fit_is_no_setting_of_the_next():
+    model = fit(learner(patience=2), validation=0.2)
+    fit(model, validation=JUDGES)  # two would be refused
+    assert (model.settings.validation, model.given_by["validation"]) == (0, "default")
+    with pytest.raises(InputError, match="patience is 2, but there are no validation examples"):
+        fit(model)
+    mine = fit(learner(validation=0.1), validation=0.3)
+    assert fit(mine).notes[0] == "2 examples are held out for validation, 18 train"
+
+
 def test_a_share_of_a_lazy_source_is_held_out_without_reading_it_all():
     class Slow:
         """Counts what is read of it."""
