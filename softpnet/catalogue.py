@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from softpnet.errors import InputError, TaskError
+from softpnet.errors import InputError, TaskError, did_you_mean
 
 
 def names(folder: str | Path, without: Collection[str] = ()) -> list[str]:
@@ -28,9 +28,10 @@ def summary(folder: str | Path, name: str) -> str:
 
 def own_file(kind: str, name: str, known: Collection[str]) -> ModuleType:
     """The module that a user's own file defines; a file beside it may be imported by it, as in a script."""
-    path = Path(name)
+    path = Path(name if isinstance(name, str) else "")
     if path.suffix != ".py":
-        raise InputError(f"unknown {kind} {name!r}; the {kind}s are {', '.join(known)}, or give a path to a .py file")
+        listed = f"; the {kind}s are {', '.join(known)}, or give a path to a .py file"
+        raise InputError(f"unknown {kind} {name!r}{did_you_mean(name, known) or listed}")
     if not path.is_file():
         raise InputError(f"there is no file {name}; give a path to a Python file that defines a {kind}")
     _see_neighbours(path.resolve().parent)
@@ -45,9 +46,9 @@ def own_file(kind: str, name: str, known: Collection[str]) -> ModuleType:
     return module
 
 
-def own_class(kind: str, name: str, attribute: str, base: type, known: Collection[str]) -> type:
-    """The class of this name that a user's own file defines."""
-    found = getattr(own_file(kind, name, known), attribute, None)
+def own_class(kind: str, name: str | type, attribute: str, base: type, known: Collection[str]) -> type:
+    """The class of this name that a user's own file defines, or one that is there already."""
+    found = name if isinstance(name, type) else getattr(own_file(kind, name, known), attribute, None)
     if not (isinstance(found, type) and issubclass(found, base)):
         raise InputError(
             f"{name} does not define a {kind}: `{attribute}` is {found!r}, expected a subclass of "
