@@ -22,7 +22,7 @@ import torch
 from PIL import Image
 from rich.console import Console
 
-from softpnet import Learner, Settings, methods, tasks
+from softpnet import ConceptSpace, Learner, Settings, methods, tasks
 from softpnet.checks.check_task import CHECKS
 from softpnet.cli import display
 from softpnet.cli.display import show_metrics
@@ -518,7 +518,7 @@ def printed(text, metrics):
 
 def assert_prints_metrics(text, folder):
     tests = json.loads((folder / "metrics.json").read_text())["tests"]
-    names = list(tests["test"])
+    names = [name for name in tests["test"] if "primitive" not in name]
     assert len({f"{tests['noisy'][name]:.4f}" for name in names}) > 2, "the numbers are too alike to tell them apart"
     expected = {name: [f"{100 * scores[name]:.2f}" for scores in tests.values()] for name in names}
     assert printed(text, names) == expected
@@ -610,6 +610,14 @@ def test_train_and_evaluate_remark_on_concepts_that_stay_wrong(softpnet_here, ho
     for words in (("train", rule, "--epochs", 1, "--no-pictures", "--out", run), ("evaluate", run, "--task", rule)):
         _, out, _ = softpnet_here(*words)
         assert "test: labels are right more often than concepts, by" in out and "noisy: labels are" in out
+
+
+@pytest.mark.parametrize("values", [3, (3, 2)])
+def test_primitives_have_rows_only_where_they_are_more_than_one_concept(trained, capfd, values):
+    task = tasks.load(str(trained[0].parent / "my_rule.py"))
+    task = dataclasses.replace(task, space=ConceptSpace(slots=2, values=values))
+    show_metrics(task, {"test": {"concept_accuracy": 0.5, "primitive_accuracy": 0.25}}, trained[0])
+    assert ("primitive accuracy" in capfd.readouterr().out) == (values != 3)
 
 
 def test_names_are_shown_as_they_are_though_they_look_like_markup(trained, capfd):
