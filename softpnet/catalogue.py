@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from softpnet.errors import InputError, TaskError
+from softpnet.errors import InputError, TaskError, did_you_mean
 
 
 def names(folder: str | Path, without: Collection[str] = ()) -> list[str]:
@@ -32,9 +32,10 @@ def summary(folder: str | Path, name: str) -> str:
 
 def own_file(kind: str, name: str, known: Collection[str]) -> ModuleType:
     """The module that a user's own file defines; it may import the files beside it, as a script may."""
-    path = Path(name)
+    path = Path(name if isinstance(name, str) else "")
     if path.suffix != ".py":
-        raise InputError(f"unknown {kind} {name!r}; the {kind}s are {', '.join(known)}, or give a path to a .py file")
+        listed = f"; the {kind}s are {', '.join(known)}, or give a path to a .py file"
+        raise InputError(f"unknown {kind} {name!r}{did_you_mean(name, known) or listed}")
     if not path.is_file():
         raise InputError(f"there is no file {name}; give a path to a Python file that defines a {kind}")
     importlib.invalidate_caches()  # a file may be younger than the last look into its folder
@@ -54,9 +55,9 @@ def own_file(kind: str, name: str, known: Collection[str]) -> ModuleType:
     return module
 
 
-def own_class(kind: str, name: str, attribute: str, base: type, known: Collection[str]) -> type:
-    """The class of this name that a user's own file defines."""
-    found = getattr(own_file(kind, name, known), attribute, None)
+def own_class(kind: str, name: str | type, attribute: str, base: type, known: Collection[str]) -> type:
+    """The class of this name that a user's own file defines, or one that is there already."""
+    found = name if isinstance(name, type) else getattr(own_file(kind, name, known), attribute, None)
     if not (isinstance(found, type) and issubclass(found, base)):
         raise InputError(
             f"{name} does not define a {kind}: `{attribute}` is {found!r}, expected a subclass of "

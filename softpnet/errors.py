@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -73,3 +74,9 @@ def describe(error: BaseException) -> str:
     at = (own or frames)[-1]
     what = " ".join(str(error).split())
     return f"{Path(at.filename).name}, line {at.lineno}, in {at.name}, raised {type(error).__name__}: {what}"
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """The end of an error about an unknown word: the nearest of the known ones, where one is near."""
+    near = difflib.get_close_matches(str(word), list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -9,7 +9,6 @@ import contextlib
 import errno
 import os
 import re
-import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -27,12 +26,36 @@ def harmless(text: object) -> str:
 
 
 def say(text: object, *, flush: bool = False) -> None:
-    _print(text, sys.stdout, flush)
+    """On the standard output. A line that is flushed is of work under way, which goes on where it cannot be written."""
+    try:
+        _print(text, sys.stdout, flush)
+    except OSError as error:
+        if not flush:
+            raise
+        silence(sys.stdout)
+        complain(f"softpnet: warning: the standard output takes no more lines ({error.strerror}); the work goes on")
 
 
 def complain(text: object) -> None:
-    """On the standard error: errors, warnings, progress."""
-    _print(text, sys.stderr, flush=True)
+    """On the standard error: errors, warnings, progress. Where it cannot be written, nobody is left to tell."""
+    try:
+        _print(text, sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)
+
+
+def open_closed_streams() -> None:
+    """Send to nowhere what would go to a standard stream that the shell has closed (`>&-`): Python has None for it."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDWR)  # the lowest free one, and so that of the closed stream
+            os.set_inheritable(number, True)
+            setattr(sys, name, open(number, mode, closefd=False))
+
+
+def silence(stream: TextIO) -> None:
+    """Send to nowhere all that a stream gets from now on, and what waits in its buffer."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _print(text: object, stream: TextIO, flush: bool) -> None:
@@ -56,8 +79,10 @@ def unless_gone() -> Iterator[None]:
 def hush() -> None:
     """Let all that would go to a terminal that was closed go nowhere, also what still waits to be written."""
     for stream in (1, 2):
-        with contextlib.suppress(OSError):
-            if stat.S_ISCHR(os.fstat(stream).st_mode) and not os.isatty(stream):
+        try:
+            os.get_terminal_size(stream)
+        except OSError as error:
+            if error.errno == errno.EIO:  # what is no terminal, as /dev/full, has another
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 

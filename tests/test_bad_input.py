@@ -184,10 +184,8 @@ def test_a_label_that_no_assignment_gives_is_named_with_its_examples(candidates)
     labels = LABELS.clone()
     labels[[3, 7]] = 99
     assert_refused(
-        "label 99",
-        "example ids 3, 7)",
-        "empty feasible set",
-        "'adding'",
+        "2 of 16 examples have labels that no",
+        "values of the concepts give in task 'adding': 99 (example ids 3, 7);",
         "correct the labels or the rule",
         labels=labels,
         targets=candidates,
@@ -200,9 +198,9 @@ def test_a_label_vector_that_no_assignment_gives_is_named_with_its_examples(cand
     vectors[5] = torch.tensor([0, 2])
     task = adding(rule=lambda c: torch.stack([c.sum(-1), c[..., 0]], dim=-1))
     assert_refused(
-        "label [0, 2]",
-        "example ids 5)",
-        "empty feasible set",
+        "1 of 16 examples has a label that no",
+        "values of the concepts give",
+        ": [0, 2] (example ids 5);",
         task=task,
         labels=vectors,
         targets=candidates,
@@ -598,7 +596,7 @@ def test_an_anchor_of_a_concept_outside_the_space_is_named(concept):
     )
 
 
-@pytest.mark.parametrize("concepts", [[[0, 0], [0, 1], [1, 0], [0, 2]], [0, 1, 2, 4], [0, 1, 2, -1], [0, 1, 2, 2.5]])
+@pytest.mark.parametrize("concepts", [[[0, 0], [0, 1], [1, 0], [0, 2]], [0, 1, 2, 4], [0, 1, 2, -1]])
 def test_an_anchor_outside_a_space_of_two_attributes_is_named(concepts):
     task = adding(space=ConceptSpace(slots=1, values=(2, 2)), rule=lambda c: c.sum(-1))
     assert_refused(
@@ -614,14 +612,29 @@ def test_an_anchor_outside_a_space_of_two_attributes_is_named(concepts):
     )
 
 
-def test_an_anchor_of_a_fractional_concept_is_named():
-    assert_refused("anchor 1", "1.5", "outside the space", anchors=Anchors(ANCHORS.inputs, torch.tensor([0, 1.5, 2])))
+@pytest.mark.parametrize(
+    "concepts, kind",
+    [
+        ([0.0, 1.0, 2.0], "float32"),
+        ([[0.0], [1.0], [2.0]], "float32"),
+        ([0, 1.5, 2], "float32"),
+        ([True, False, True], "bool"),
+        ([[True], [False], [True]], "bool"),
+        ([0j, 1, 2], "complex64"),
+    ],
+)
+def test_anchor_concepts_that_are_no_whole_numbers_are_named(concepts, kind):
+    anchors = Anchors(ANCHORS.inputs, torch.tensor(concepts))
+    assert_refused(f"anchor concepts of group 'concept' are torch.{kind}, expected whole", anchors=anchors)
 
 
-@pytest.mark.parametrize("concepts", [["a", "b", "c"], [[[0]], [[1]], [[2]]], 0, None])
-def test_anchor_concepts_that_are_no_numbers_are_refused(concepts):
+@pytest.mark.parametrize(
+    "concepts, wrong",
+    [(["a", "b", "c"], "cannot be read"), ([[[0]], [[1]], [[2]]], "have shape"), (0, "shape []"), (None, "cannot be")],
+)
+def test_anchor_concepts_that_are_no_numbers_are_refused(concepts, wrong):
     anchors = Anchors(ANCHORS.inputs, concepts)
-    assert_refused("anchor concepts of group 'concept' cannot be read", "[P], or", "[P, a]", anchors=anchors)
+    assert_refused("anchor concepts of group 'concept'", wrong, "[P], or", "[P, a]", anchors=anchors)
 
 
 def test_another_number_of_anchor_concepts_than_images_is_refused():
@@ -981,13 +994,51 @@ def test_numbers_must_be_finite_in_single_precision_too(name, value):
 
 
 def test_a_word_is_no_switch():
-    assert_refused("setting views is 'yes'", "expected True or False", views="yes")
+    assert_refused("setting views is 'yes'", "expected true or false", views="yes")
+
+
+@pytest.mark.parametrize(
+    "name, value, expected",
+    [
+        ("threads", True, "a whole number or null"),
+        ("processes", True, "a whole number"),
+        ("workers", torch.tensor(1), "a whole number"),
+        ("epochs", True, "a whole number"),
+        ("learning_rate", True, "a number"),
+        ("learning_rate", "1", "a number"),
+        ("views", 1, "true or false"),
+        ("keep", ["last"], "one of 'last', 'best'"),
+        ("precision", None, "one of '32-true', "),
+        ("targets", ["exact"], "a name or a class"),
+        ("targets", None, "a name or a class"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_when_a_learner_is_made(name, value, expected):
+    with pytest.raises(InputError, match=in_order(f"setting {name} is {value!r}, expected {expected}")):
+        Learner(adding(), **{name: value})
+
+
+def test_numbers_of_any_library_are_settings():
+    chosen = Learner(adding(), epochs=numpy.int64(3), learning_rate=numpy.float32(0.5), threads=numpy.int32(1))
+    assert (chosen.settings.epochs, chosen.settings.learning_rate, chosen.hardware.threads) == (3, 0.5, 1)
+
+
+@pytest.mark.parametrize("method", [None, True, ["softpnet"], b"softpnet"])
+def test_what_is_no_method_is_refused_as_an_unknown_one(method):
+    with pytest.raises(InputError, match=in_order(f"unknown method {method!r}; ", "softpnet")):
+        Learner(adding(), method=method)
+
+
+@pytest.mark.parametrize("name", ["method", "targets"])
+def test_a_class_of_another_kind_is_refused(name):
+    assert_refused("<class 'int'> does not define a", "expected a subclass of softpnet", **{name: int})
 
 
 def test_a_seed_is_a_whole_number_of_any_library():
     assert Learner(adding(), seed=numpy.int64(3)).seed == 3
-    with pytest.raises(InputError, match=r"seed is 0\.5, expected a whole number"):
-        Learner(adding(), seed=0.5)
+    for seed in (0.5, True):
+        with pytest.raises(InputError, match=f"seed is {seed}, expected a whole number"):
+            Learner(adding(), seed=seed)
 
 
 @pytest.mark.parametrize("seed", [2**63, -(2**63) - 1, pytest.param(10**5000, id="very long")])
@@ -1030,11 +1081,12 @@ def test_a_count_that_is_no_whole_number_is_refused(value):
 
 def test_unknown_candidates_and_targets_list_the_valid_ones():
     assert_refused("unknown target source 'oracle'", "auto, cache, exact, kbest", ".py file", targets="oracle")
-    assert_refused("setting target is 'hard'", "expected one of soft, best", target="hard")
+    assert_refused("setting target is 'hard'", "expected one of 'soft', 'best'", target="hard")
 
 
 def test_an_unknown_setting_lists_the_valid_ones():
-    assert_refused("unknown setting 'epoch'", "epochs", "batch_size", "targets", "rule_ramp", epoch=3)
+    assert_refused("unknown setting 'passes'", "epochs", "batch_size", "targets", "rule_ramp", passes=3)
+    assert_refused("unknown setting 'epoch'; did you mean epochs?", epoch=3)
 
 
 @pytest.mark.parametrize(
@@ -1117,7 +1169,7 @@ def test_predict_before_fit_says_to_call_fit():
 
 def test_predict_and_save_after_a_refused_fit_say_to_call_fit(tmp_path):
     model = Learner(adding(), encoder=Small, **QUICK)
-    with pytest.raises(InputError, match="empty feasible set"):
+    with pytest.raises(InputError, match="values of the concepts give"):
         model.fit(IMAGES, LABELS + 99, ANCHORS)
     with pytest.raises(InputError, match="not trained yet"):
         model.predict(IMAGES)
@@ -1127,7 +1179,7 @@ def test_predict_and_save_after_a_refused_fit_say_to_call_fit(tmp_path):
 
 def test_a_refused_fit_leaves_its_run_folder_free_for_the_next_try(tmp_path):
     model = Learner(adding(), encoder=Small, **QUICK)
-    with pytest.raises(InputError, match="empty feasible set"):
+    with pytest.raises(InputError, match="values of the concepts give"):
         model.fit(IMAGES, LABELS + 99, ANCHORS, run=tmp_path / "run")
     model.fit(IMAGES, LABELS, ANCHORS, run=tmp_path / "run")
 
@@ -1248,7 +1300,7 @@ def test_an_impossible_label_in_a_space_too_large_to_list_is_refused(candidates)
     task = tasks.load("kand_logic", {"cached": 100})
     source = sources.make(task, Settings(targets=candidates), torch.Generator().manual_seed(0))
     with pytest.raises(
-        InputError, match=r"label 7 \(example ids 1, 2\) has an empty feasible set in task 'kand_logic'"
+        InputError, match=r"no (known )?values of the concepts give in task 'kand_logic': 7 \(example ids 1, 2\)"
     ):
         source.start(torch.tensor([1, 7, 7]))
 
@@ -1259,7 +1311,7 @@ def test_where_nothing_is_compiled_an_impossible_label_is_warned_of(candidates, 
     task = uncompiled(tasks.load("kand_logic"))
     source = sources.make(task, Settings(targets=candidates), torch.Generator().manual_seed(0))
     with pytest.warns(
-        UserWarning, match=r"label 7 \(example ids 1, 2\) was given by none .*write the rule as a Machine"
+        UserWarning, match=r"none of many random assignments .* gave: 7 \(example ids 1, 2\).*as a Machine"
     ):
         source.start(torch.tensor([1, 7, 7]))
 

@@ -18,7 +18,8 @@ from PIL import Image
 
 import softpnet
 from softpnet import Learner, methods, targets, tasks
-from softpnet.cli.main import COMMANDS, option_names
+from softpnet.cli.main import COMMANDS
+from softpnet.cli.options import option_types
 from softpnet.cli.table import chosen_rows, show
 from softpnet.experiments.rows import SEEDS
 from softpnet.methods.base import Batch, Clock
@@ -341,8 +342,7 @@ def test_files_modules_and_options_that_a_page_names_exist(page):
     for name in re.findall(r"(?<!/)\bsoftpnet((?:\.[a-z_]\w*)+)", text):
         pkgutil.resolve_name(f"softpnet{name}")
     assert set(re.findall(r"\bsp\.(\w+)", text)) <= set(softpnet.__all__)
-    known = {option for command in COMMANDS.values() for option in option_names(command)}
-    known |= {option.replace("--", "--no-", 1) for option in known}
+    known = {option for command in COMMANDS.values() for option in option_types(command)}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - known <= OTHERS
 
 

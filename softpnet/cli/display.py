@@ -168,7 +168,10 @@ def show_metrics(
 ) -> None:
     """A column per test set, in percent; below it what is to be remarked on."""
     lines = []
+    several = any(len(group.values) > 1 for group in task.space.groups)
     for name in dict.fromkeys(name for values in metrics.values() for name in values):
+        if name.startswith("primitive_") and not several:
+            continue  # a primitive is then one concept, and the row that of the concepts
         metric, *part = name.split("/")
         shown = (f"{100 * values[name]:.2f}" if name in values else "" for values in metrics.values())
         lines.append([", ".join([metric.replace("_", " "), *part]), *shown])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import io
 import signal
 import sys
 import traceback
 import warnings
 from functools import partial
-from typing import Annotated, Any, NoReturn, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, NoReturn
 
 import tyro
 
@@ -18,6 +18,7 @@ from softpnet.cli.check import Check
 from softpnet.cli.compare import Compare
 from softpnet.cli.evaluate import Evaluate
 from softpnet.cli.export import Export
+from softpnet.cli.options import explained
 from softpnet.cli.predict import Predict
 from softpnet.cli.report import Report
 from softpnet.cli.reproduce import Reproduce
@@ -27,7 +28,7 @@ from softpnet.cli.suggest import Suggest
 from softpnet.cli.table import ResultTable
 from softpnet.cli.train import INTERRUPTED, Train
 from softpnet.errors import EchoedError, InputError, ShareWarning, SoftPNetError, describe
-from softpnet.terminal import complain, harmless, unless_gone
+from softpnet.terminal import complain, harmless, open_closed_streams, silence, unless_gone
 from softpnet.training.interrupt import ENDINGS, heeded
 from softpnet.training.launcher import is_first
 from softpnet.training.memory import memory_errors_named
@@ -53,6 +54,7 @@ COMMANDS = {
 
 def main() -> None:
     """Run the command line; an error made on purpose is one sentence on stderr and exit code 2."""
+    open_closed_streams()
     # Wherever they are met, these end it with their own code; while training, `fit` makes a checkpoint first.
     for ending in heeded(ENDINGS):
         signal.signal(ending, lambda number, frame: sys.exit(128 + number))
@@ -65,7 +67,7 @@ def main() -> None:
     try:
         chosen, unknown = _parsed(command, sys.argv[1:])
         if unknown:
-            raise InputError(f"unknown option {unknown[0]!r}; the options are {', '.join(option_names(type(chosen)))}")
+            raise InputError(explained(sys.argv[1:], COMMANDS, unknown))
         with memory_errors_named("this command", "give it less at once, or a larger machine"):
             code = chosen.run()
         with unless_gone():
@@ -82,7 +84,7 @@ def main() -> None:
         _fail(str(error))
     except BrokenPipeError:
         # Whoever read our output has gone; what is still in the buffer must not be tried again at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout)
         sys.exit(1)
     except OSError as error:
         _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
@@ -91,9 +93,7 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.exit(INTERRUPTED)
     except SystemExit as left:
-        if left.code == 2:
-            leave_note("its command line was not understood")
-        elif left.code:
+        if left.code:
             leave_note(f"it left with {left.code!r:.200}")
         raise
     except Exception as error:
@@ -115,7 +115,7 @@ def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -
 
 
 def _parsed(command: Any, arguments: list[str]) -> tuple[Any, list[str]]:
-    """The command of these arguments, and those that are no options of it; help and errors are said, and end it all."""
+    """The command of these arguments, and those that are no options of it; help is printed, and ends it all."""
     parse = partial(
         tyro.cli,
         command,
@@ -123,24 +123,15 @@ def _parsed(command: Any, arguments: list[str]) -> tuple[Any, list[str]]:
         description="Learn the concepts behind labels from a rule and one labelled example per concept.",
         return_unknown_args=True,
     )
-    shown = [harmless(argument) for argument in arguments]
-    if shown != arguments:
-        # A file may be named so, but what is said about it must not be.
-        with contextlib.suppress(SystemExit):
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # where some errors are printed whatever `console_outputs` is
             return parse(args=arguments, console_outputs=False)
-    return parse(args=shown)
-
-
-def option_names(options: type) -> list[str]:
-    """The options that a command's dataclass, and the dicts in it, stand for."""
-    names = []
-    for name, hint in get_type_hints(options, include_extras=True).items():
-        inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        if is_typeddict(inner):
-            names += option_names(inner)
-        elif tyro.conf.Positional not in getattr(hint, "__metadata__", ()):
-            names.append("--" + name.replace("_", "-"))
-    return names
+    except SystemExit as left:
+        if left.code:
+            raise InputError(explained(arguments, COMMANDS)) from None
+        if {"-h", "--help"} & set(arguments):
+            parse(args=[harmless(argument) for argument in arguments])
+        raise
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 import tyro
 
 from softpnet.cli.options import flat
-from softpnet.errors import InputError
+from softpnet.errors import InputError, did_you_mean
 from softpnet.terminal import harmless, say, say_table
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ def chosen_rows(what: Sequence[str], beside: Sequence[str] = ()) -> list[Row]:
     groups = {"all": ROWS, **tables, **{name: (row,) for name, row in every.items()}}
     for name in what:
         if name not in groups and name not in beside:
-            raise InputError(f"unknown row {name!r}; there are {', '.join([*beside, *groups])}")
+            listed = f"; there are {', '.join([*beside, *groups])}"
+            raise InputError(f"unknown row {name!r}{did_you_mean(name, groups) or listed}")
     wanted = {row.name for name in what or ("all",) for row in groups.get(name, ())}
     return [row for name, row in every.items() if name in wanted]
 

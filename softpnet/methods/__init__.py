@@ -28,9 +28,7 @@ def summary(name: str) -> str:
 
 def find(name: str | type[Method]) -> type[Method]:
     """A method of this folder, of a user's file, or a class as it is."""
-    if isinstance(name, type):
-        return name
-    if name in names():
+    if isinstance(name, str) and name in names():
         package = f"{__name__}.ablations" if _folder(name) == ABLATIONS else __name__
         return importlib.import_module(f"{package}.{name}").Method
     from softpnet.methods.base import Method

@@ -156,13 +156,12 @@ def check_known(task: Task, labels: Tensor) -> None:
     known = known_labels(task, labels)
     if known.all():
         return
-    which = name_labels(labels, ~known)
+    who, which = name_labels(labels, ~known)
     if is_total(task):
         raise InputError(
-            f"{which} has an empty feasible set in task {task.name!r}: no assignment gives it; correct the labels or "
-            "the rule"
+            f"{who} that no values of the concepts give in task {task.name!r}: {which}; correct the labels or the rule"
         )
     raise InputError(
-        f"{which} is not known to the compiled rule of task {task.name!r}, which is {compilation(task)}: it is rare or "
-        "impossible; write the rule as a Machine, give its rows, or use targets='kbest'"
+        f"{who} that the compiled rule of task {task.name!r} does not know: {which}, rare or impossible, since it is "
+        f"{compilation(task)}; write the rule as a Machine, give its rows, or use targets='kbest'"
     )

@@ -165,10 +165,10 @@ def find_feasible(task: Task, known: Tensor, wanted: Tensor, labels: Tensor) -> 
     """Index of each wanted label in `known` `[N]`; raises, with the example's own label, where it is missing."""
     found = find_labels(known, wanted)
     if (found < 0).any():
-        which = name_labels(labels, found < 0)
+        who, which = name_labels(labels, found < 0)
         raise InputError(
-            f"{which} has an empty feasible set in task {task.name!r}: no known assignment gives it; "
-            "correct the labels or the rule, or add rows for it"
+            f"{who} that no known values of the concepts give in task {task.name!r}: {which}; correct the labels or "
+            "the rule, or add rows for them"
         )
     return found
 
@@ -177,24 +177,23 @@ def warn_of_unseen(task: Task, seen: Tensor, labels: Tensor) -> None:
     """Warn of labels that no assignment seen so far has, where not all assignments could be seen."""
     found = LabelIndex(seen).has(labels)
     if not found.all():
+        who, which = name_labels(labels, ~found)
         warnings.warn(
-            f"{name_labels(labels, ~found)} was given by none of many random assignments of task {task.name!r}: it "
-            "is rare or impossible, and such examples may get no candidates; correct the labels, raise kbest_pool, or "
-            "write the rule as a Machine",
+            f"{who} that none of many random assignments of task {task.name!r} gave: {which}, rare or impossible, so "
+            "that such examples may get no candidates; correct the labels, raise kbest_pool, or write the rule as a "
+            "Machine",
             stacklevel=2,
         )
 
 
-def name_labels(labels: Tensor, missing: Tensor) -> str:
-    """The missing labels, and the examples that have them; in the singular."""
+def name_labels(labels: Tensor, missing: Tensor) -> tuple[str, str]:
+    """How many examples have one of the missing labels; and these labels, each with its examples."""
     distinct, ids = unique_labels(labels[missing])
     examples = missing.nonzero().flatten()
     named = [_named(label, examples[ids == i].tolist()) for i, label in enumerate(distinct[:SHOWN].tolist())]
-    if len(distinct) == 1:
-        return f"label {named[0]}"
     more = f" and {len(distinct) - SHOWN:,} more" if len(distinct) > SHOWN else ""
-    many = f"{len(distinct):,} labels of {len(examples):,} of {len(labels):,} examples"
-    return f"each of {many}, {', '.join(named)}{more},"
+    have = "has a label" if len(examples) == 1 else "have labels"
+    return f"{len(examples):,} of {len(labels):,} examples {have}", ", ".join(named) + more
 
 
 def _named(label: Any, ids: list[int]) -> str:

@@ -28,9 +28,7 @@ def summary(name: str) -> str:
 
 def find(name: str | type[TargetSource]) -> type[TargetSource]:
     """A source of this folder, of a user's file, or a class as it is."""
-    if isinstance(name, type):
-        return name
-    if name in names():
+    if isinstance(name, str) and name in names():
         return importlib.import_module(f"{__name__}.{name}").Source
     from softpnet.targets.source import TargetSource
 

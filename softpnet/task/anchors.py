@@ -13,7 +13,7 @@ from softpnet.runtime.inputs import check_kind, is_real
 from softpnet.task.concepts import ConceptSpace, Group
 from softpnet.task.data import Anchors, Inputs
 from softpnet.task.inputs import check_numbers
-from softpnet.task.integers import as_tensor
+from softpnet.task.integers import as_tensor, whole_numbers
 from softpnet.task.lazy import numbers
 
 
@@ -80,15 +80,10 @@ def _arrange(group: Group, anchors: Anchors, input_shape: torch.Size) -> AnchorS
             f"but the inputs have {list(input_shape)}; resize them"
         )
     primitives = list(group.primitives)
-    try:
-        given = torch.as_tensor(anchors.concepts)
-        if given.dim() not in (1, 2):
-            raise ValueError(f"their shape is {list(given.shape)}")
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"anchor concepts of group {group.name!r} cannot be read ({error}); expected a tensor of primitives' "
-            "numbers [P], or of attribute values [P, a]"
-        ) from error
+    what, expected = f"anchor concepts of group {group.name!r}", "primitives' numbers [P], or attribute values [P, a]"
+    given = whole_numbers(what, anchors.concepts, expected)
+    if given.dim() not in (1, 2):
+        raise InputError(f"{what} have shape {list(given.shape)}, expected {expected}")
     if len(given) != len(anchors.inputs):
         raise InputError(f"there are {len(anchors.inputs)} anchor inputs but {len(given)} anchor concepts")
     # A plain integer is a primitive's number; a row of integers is its attribute values.

@@ -10,7 +10,9 @@ from torch import Tensor
 from softpnet.errors import InputError
 from softpnet.task.concepts import ConceptSpace, Group
 from softpnet.task.inputs import check_inputs
-from softpnet.task.integers import is_integer
+from softpnet.task.integers import whole_numbers
+
+EACH = "whole numbers, a row for each anchor"
 
 
 def confirmed_slots(
@@ -19,13 +21,13 @@ def confirmed_slots(
     """Inputs `[M, *shape]` at slots `[M, 2]`, each an example and a slot of it; and what they show, as a tensor."""
     own = _group(space, group)
     examples = check_inputs(inputs, space)
-    places = _integers("slots", slots)
+    places = whole_numbers("slots", slots, EACH)
     if places.dim() != 2 or places.shape[1] != 2 or not len(places):
         raise InputError(
             f"slots have shape {list(places.shape)}, expected [M, 2], an example's number and the slot in it: "
             "[[12, 1], [40, 0]]"
         )
-    shown = _integers("concepts", concepts)
+    shown = whole_numbers("concepts", concepts, EACH)
     if shown.dim() not in (1, 2) or len(shown) != len(places):
         raise InputError(
             f"there are {len(places)} slots but concepts of shape {list(shown.shape)}; expected a primitive's number "
@@ -75,14 +77,3 @@ def _group(space: ConceptSpace, name: str | None) -> Group:
     if name not in names:
         raise InputError(f"slots are given for group {name!r}; name the one that they show, group=... of {names}")
     return space.groups[names.index(name)]
-
-
-def _integers(what: str, given: Any) -> Tensor:
-    """Whole numbers as a tensor of int64."""
-    try:
-        found = torch.as_tensor(given)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{what} cannot be read ({error}); expected whole numbers, a row for each anchor") from error
-    if not is_integer(found) or found.dtype == torch.bool:
-        raise InputError(f"{what} are {found.dtype}, expected whole numbers; use .long()")
-    return found.long()

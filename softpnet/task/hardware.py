@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from softpnet.task.settings import require, require_one_of, whole_number
+from softpnet.task.settings import check_types, require
 
 Device = Annotated[str, Meta(pattern=r"^(cpu|mps|auto|cuda(:\d+)?)$")]
 """As torch names them: cuda:1 is the second one of its kind."""
@@ -59,14 +59,13 @@ class Hardware:
         require("device", self.device, bool(known), "cpu, cuda, cuda:1 for the second of its kind, mps or auto")
         fine = ":" not in self.device or self.processes == 1
         require("device", self.device, fine, f"no number with {self.processes} processes, which take one each")
-        require_one_of("precision", self.precision, Precision)
-        require_one_of("batch_norm", self.batch_norm, BatchNorm)
+        check_types(self)
         bounds = {"processes": (1, most_processes), "workers": (0, MOST_PROCESSES)}
         bounds |= {} if self.threads is None else {"threads": (1, MOST_THREADS)}
         for name, (least, bound) in bounds.items():
             value, most = getattr(self, name), max(bound, os.cpu_count() or 1)
-            fine = least <= whole_number(name, value) <= most
+            fine = least <= value <= most
             require(name, value, fine, f"{least} to {most:,}, and best no more than the processors of this machine")
-        fine = 1 <= whole_number("wait_seconds", self.wait_seconds) <= MOST_WAIT_S
+        fine = 1 <= self.wait_seconds <= MOST_WAIT_S
         require("wait_seconds", self.wait_seconds, fine, f"1 to {MOST_WAIT_S:,}")
         return self

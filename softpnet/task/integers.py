@@ -28,6 +28,17 @@ def as_tensor(given: Any) -> Any:
         return given
 
 
+def whole_numbers(what: str, given: Any, expected: str) -> Tensor:
+    """A tensor, a list or an array of whole numbers, as int64."""
+    try:
+        found = torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{what} cannot be read ({error}); expected {expected}") from error
+    if not is_integer(found) or found.dtype == torch.bool:
+        raise InputError(f"{what} are {found.dtype}, expected whole numbers; use .long()")
+    return found.long()
+
+
 def any_entry(flags: Tensor) -> Tensor:
     """Whether any entry of each row is true: `[N]` or `[N, ...]` -> `[N]`; N may be 0."""
     return flags if flags.dim() == 1 else flags.flatten(1).any(1)

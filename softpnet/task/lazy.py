@@ -193,8 +193,8 @@ class LazyInputs:
             ) from error
         if found.dim() == 0 or len(found) != self.slots:
             raise InputError(
-                f"input {number} has shape {list(found.shape)}, expected [{self.slots}, ...], one part per slot; "
-                f"{INPUTS_ALONE}"
+                f"example {number} has shape {list(found.shape)}, expected [{self.slots}, ...]; give every example an "
+                f"input for each of the {self.slots} slots of the space"
             )
         return found
 

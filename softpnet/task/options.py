@@ -7,18 +7,15 @@ import inspect
 import typing
 from collections.abc import Mapping
 from inspect import Parameter
-from types import UnionType
 from typing import Any
 
 import msgspec
 
-from softpnet.errors import InputError, TaskError
-from softpnet.task.settings import whole_number
+from softpnet.errors import InputError, TaskError, did_you_mean
+from softpnet.task.settings import choices, in_words, whole_number
 
 MOST = 10_000_000
 """A built-in task makes no more examples or rows than this: they would fill any memory."""
-
-WORDS = {int: "a whole number", float: "a number", bool: "true or false", type(None): "null"}
 
 
 def typed_options(name: str, make: Any, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,8 +24,8 @@ def typed_options(name: str, make: Any, given: Mapping[str, Any]) -> dict[str, A
     result = {}
     for key, value in given.items():
         if key not in parameters:
-            known = f"its options are {', '.join(parameters)}" if parameters else "it has none"
-            raise InputError(f"task {name} has no option {key!r}; {known}")
+            listed = f"; its options are {', '.join(parameters)}" if parameters else "; it has none"
+            raise InputError(f"task {name} has no option {key!r}{did_you_mean(key, parameters) or listed}")
         result[key] = typed_value(f"option {key} of task {name}", value, _declared(parameters[key]))
     for key, parameter in parameters.items():
         if parameter.default is Parameter.empty and key not in given:
@@ -64,12 +61,10 @@ def _declared(parameter: Parameter) -> Any:
 
 def typed_value(what: str, value: Any, hint: Any) -> Any:
     """The value in the first of the declared types that its text can be read as."""
-    kinds = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, UnionType) else (hint,)
-    for kind in kinds:
+    for kind in choices(hint):
         with contextlib.suppress(Exception):  # a type of the task's own may raise anything
             return _read(value, kind)
-    expected = " or ".join(_in_words(kind) for kind in kinds)
-    raise InputError(f"{what} is {value!r}, expected {expected}")
+    raise InputError(f"{what} is {value!r}, expected {in_words(hint)}")
 
 
 def _read(value: Any, kind: Any) -> Any:
@@ -81,9 +76,3 @@ def _read(value: Any, kind: Any) -> Any:
         value = {"yes": "true", "no": "false"}.get(value.lower(), value)
     # strict=False reads numbers, truth and null from text; a type that msgspec does not know is called with the text
     return msgspec.convert(value, kind, strict=False, dec_hook=lambda own, text: own(text))
-
-
-def _in_words(kind: Any) -> str:
-    if typing.get_origin(kind) is typing.Literal:
-        return f"one of {', '.join(map(repr, typing.get_args(kind)))}"
-    return WORDS[kind] if kind in WORDS else getattr(kind, "__name__", str(kind))

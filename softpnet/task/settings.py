@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from softpnet.errors import InputError
+from softpnet.errors import InputError, did_you_mean
 
 Target = Literal["soft", "best"]
 Prototypes = Literal["mean", "learned"]
@@ -117,16 +120,14 @@ class Settings:
 
     def check(self) -> Settings:
         """Raise for a value out of range; itself otherwise."""
+        check_types(self, targets=str | type)
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.type == "int":
-                require(field.name, value, isinstance(value, int) and not isinstance(value, bool), "a whole number")
                 require(field.name, value, abs(value) <= MOST, f"a whole number of at most {MOST:,}")
             elif field.type == "float":
-                fine = isinstance(value, (int, float)) and abs(value) <= LARGEST
+                fine = abs(value) <= LARGEST
                 require(field.name, value, fine, f"a finite number, of a size up to {LARGEST:g}")
-            elif field.type == "bool":
-                require(field.name, value, isinstance(value, bool), "True or False")
         sizes = ("epochs", "batch_size", "episodes", "working_set", "cache_rows", "draw_factor", "kbest_pool")
         for name in (*sizes, "walk_every", "walk_steps"):
             require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
@@ -155,10 +156,6 @@ class Settings:
             require(name, getattr(self, name), 0 <= getattr(self, name) < 1, "a share, 0 to below 1")
         fine = not self.label_noise or self.target == "soft"
         require("label_noise", self.label_noise, fine, "0 with target = 'best'; choose target = 'soft'")
-        require_one_of("keep", self.keep, Keep)
-        require_one_of("infeasible", self.infeasible, Infeasible)
-        require_one_of("target", self.target, Target)
-        require_one_of("prototypes", self.prototypes, Prototypes)
         return self
 
     def target_gamma(self, gamma: float) -> float:
@@ -170,7 +167,8 @@ class Settings:
         valid = [field.name for field in dataclasses.fields(self)]
         unknown = [name for name in changes if name not in valid]
         if unknown:
-            raise InputError(f"unknown setting {unknown[0]!r}; the valid ones are {', '.join(valid)}")
+            listed = f"; the valid ones are {', '.join(valid)}"
+            raise InputError(f"unknown setting {unknown[0]!r}{did_you_mean(unknown[0], valid) or listed}")
         return dataclasses.replace(self, **changes).check()
 
 
@@ -242,15 +240,56 @@ def checked_seed(seed: Any) -> int:
 def whole_number(name: str, value: Any) -> int:
     """The value as an int, whichever library's it is."""
     try:
+        if isinstance(value, bool):
+            raise TypeError
         return operator.index(value)
     except TypeError:
         raise InputError(f"{name} is {value!r}, expected a whole number") from None
 
 
+WORDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a name",
+    type: "a class",
+    Path: "a path",
+    type(None): "null",
+}
+
+
+def choices(hint: Any) -> tuple[Any, ...]:
+    """The types of a union, or the one type that it is."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def in_words(hint: Any) -> str:
+    """What a type expects, for an error."""
+    return " or ".join(
+        f"one of {', '.join(map(repr, get_args(kind)))}"
+        if get_origin(kind) is Literal
+        else WORDS.get(kind, getattr(kind, "__name__", str(kind)))
+        for kind in choices(hint)
+    )
+
+
+def check_types(settings: Any, **wider: Any) -> None:
+    """Raise for a field whose value is not of its type, or of the wider one that is given for it here.
+
+    Numbers may be of any library; True and False are none.
+    """
+    for name, hint in (get_type_hints(type(settings)) | wider).items():
+        value = getattr(settings, name)
+        require(name, value, any(_is_of(value, kind) for kind in choices(hint)), in_words(hint))
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return isinstance(value, str) and value in get_args(kind)
+    abstract = {int: numbers.Integral, float: numbers.Real}.get(kind, kind)
+    return isinstance(value, abstract) and isinstance(value, bool) == (kind is bool)
+
+
 def require(name: str, value: Any, fine: bool, expected: str) -> None:
     if not fine:
         raise InputError(f"setting {name} is {value!r}, expected {expected}")
-
-
-def require_one_of(name: str, value: Any, choices: Any) -> None:
-    require(name, value, value in get_args(choices), f"one of {', '.join(get_args(choices))}")

@@ -152,7 +152,7 @@ def test_labels_that_the_compiled_rule_does_not_know_have_the_k_best_beside_exac
 
 @pytest.mark.parametrize("name", ["exact", "auto", "kbest"])
 def test_a_label_without_an_assignment_is_refused_at_the_start(name):
-    with pytest.raises(InputError, match=r"label 10 \(example ids 1\) has an empty feasible set in task 'task'"):
+    with pytest.raises(InputError, match=r"values of the concepts give in task 'task': 10 \(example ids 1\)"):
         made(sp.Task(SPACE, total), torch.tensor([3, 10]), targets=name)
 
 

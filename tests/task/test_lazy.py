@@ -125,7 +125,7 @@ def test_columns_of_images_are_slots(source, slots):
 def test_a_colour_picture_is_one_slot_and_not_three():
     colour = [Image.new("RGB", (4, 5))]
     assert LazyInputs(colour, 1).shape == (1, 1, 3, 5, 4)
-    with pytest.raises(InputError, match=r"input 0 has shape \[1, 3, 5, 4\], expected \[3, ...\]"):
+    with pytest.raises(InputError, match=r"example 0 has shape \[1, 3, 5, 4\], expected \[3, ...\]"):
         LazyInputs(colour, 3)
 
 
@@ -224,7 +224,7 @@ class Broken(Items):
             Odd(BYTES[0].float()),
             "input 7 is torch.float32 .*, but the first is torch.uint8 .*; give all of them one type",
         ),
-        (Odd(BYTES[0, :1]), r"input 7 has shape \[1, 1, 8, 8\], expected \[2, ...\], one part per slot"),
+        (Odd(BYTES[0, :1]), r"example 7 has shape \[1, 1, 8, 8\], expected \[2, ...\]; give every example an"),
         (Odd("a word"), "input 7 is str, expected an array"),
         (Odd((BYTES[0], LABELS[0])), "input 7 is tuple, .*; a source that also has labels must be asked for its"),
         (Broken(), r"the source of inputs, a Broken, cannot be read at 7: .*the disk is gone"),
@@ -234,6 +234,14 @@ def test_what_is_wrong_with_a_source_is_said_in_a_sentence(source, sentence, wor
     source.asked = 0
     with pytest.raises(sp.InputError, match=sentence):
         fitted(source, workers=workers, warmup_examples=0)
+
+
+def test_a_list_whose_examples_differ_in_their_slots_names_the_first_that_is_wrong():
+    for lengths, wrong in (([2, 2, 3, 1], 2), ([1, 2, 2, 2], 0)):
+        ragged = [torch.zeros(length, 1, 8, 8) for length in lengths]
+        shape = rf"example {wrong} has shape \[{lengths[wrong]}, 1, 8, 8\], expected \[2, ...\]"
+        with pytest.raises(sp.InputError, match=f"{shape}; give every example an input for each of the 2 slots"):
+            sp.Learner(TASK, encoder=encoder, epochs=1, warmup_steps=1).fit(ragged, LABELS[:4], ANCHORS)
 
 
 class Dying(Items):

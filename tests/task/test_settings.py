@@ -68,8 +68,8 @@ def test_what_a_method_fixes_is_the_method_s_and_a_user_may_only_say_the_same():
 def test_a_task_s_settings_are_a_dict_of_known_names():
     with pytest.raises(TaskError, match=r"settings of the task are Settings .*expected a dict by name"):
         Learner(dataclasses.replace(TASK, settings=Settings()))
-    with pytest.raises(InputError, match="unknown setting 'epoch'; the valid ones are epochs, batch_size"):
-        Learner(dataclasses.replace(TASK, settings={"epoch": 1}))
+    with pytest.raises(InputError, match="unknown setting 'passes'; the valid ones are epochs, batch_size"):
+        Learner(dataclasses.replace(TASK, settings={"passes": 1}))
 
 
 def test_the_command_line_passes_on_what_was_given_and_parses_once(monkeypatch, tmp_path, softpnet_here):
