@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from softpnet.errors import InputError
+from softpnet.errors import InputError, quoted
 from softpnet.storage import refuse_code, refuse_pipe
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PIXEL_LIMIT = 50_000_000
 """A small file can claim to be a huge image; beyond this none is decoded."""
+LONGEST_PATH = 4096  # no system has longer ones
 BITS_PER_SAMPLE = 258  # of a TIFF
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM")
 """No others are tried: some of Pillow's start a program (EPS), or fail in ways of their own."""
@@ -79,6 +80,8 @@ def open_image(path: Path, channels: int) -> Image.Image:
         raise InputError(
             f"{channels} channels are asked for, expected 1 (grey) or 3 (colour) from an image file; use a .npy array"
         )
+    if len(str(path)) > LONGEST_PATH:
+        raise InputError(f"{quoted(str(path))} has {len(str(path)):,} characters, expected the name of an image file")
     refuse_pipe(path)
     try:
         with Image.open(path, formats=FORMATS) as file:

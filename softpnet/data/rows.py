@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from softpnet.data.tables import Table
-from softpnet.errors import InputError
+from softpnet.errors import InputError, quoted
 from softpnet.rules.rows import stored_rows
 from softpnet.task.rows import Rows
 
@@ -22,6 +22,6 @@ def read_rows(path: str | Path, other: int = -1) -> Rows:
     labels = [name for name in table.header if re.fullmatch(r"label ?\d*", name)]
     concepts = [name for name in table.header if name not in labels]
     if not labels or not concepts:
-        raise InputError(f"{path} has the columns {table.header}, expected one per concept and one named 'label'")
+        raise InputError(f"{path} has the columns {quoted(table.header)}, expected one per concept and one named 'label'")
     given = table.integers(labels[0] if len(labels) == 1 else labels)
     return Rows(table.integers(concepts), labels=given, other=other)
