@@ -12,6 +12,7 @@ from torch import Tensor
 
 from softpnet.errors import InputError, quoted
 from softpnet.storage import refuse_code, refuse_pipe
+from softpnet.task.integers import FINITE, not_finite
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -42,16 +43,20 @@ def read_images(paths: Sequence[Path], slots: int, shape: Sequence[int], resize:
 
 
 def read_array(path: Path) -> Tensor:
-    """One .npy file -> a tensor of the type that it holds, whose numbers stay in the file until they are read."""
+    """One .npy file of finite numbers -> a tensor of the type that it holds, whose numbers stay in the file."""
     import numpy
 
     refuse_pipe(path)
     try:
         # Mapped, also since a header that claims more than the file holds then takes no memory; what is written to the
         # tensor stays out of the file ("c"). A zip or a pickle, which `numpy.load` would open, is not looked into.
-        return torch.from_numpy(numpy.lib.format.open_memmap(path, mode="c"))
+        array = torch.from_numpy(numpy.lib.format.open_memmap(path, mode="c"))
     except Exception as error:  # whatever a crafted header leads to
         raise InputError(f"{path} cannot be read as an array of numbers: {error}; write it by numpy.save") from error
+    lost, place, value = not_finite(array) if array.dim() else ([], [], "")
+    if lost:
+        raise InputError(f"{path} holds {value} at {[lost[0], *place]}, expected {FINITE}; clean or drop row {lost[0]}")
+    return array
 
 
 def read_image(path: Path, shape: Sequence[int], resize: bool = False, box: Box | None = None) -> Tensor:

@@ -22,6 +22,8 @@ def read_rows(path: str | Path, other: int = -1) -> Rows:
     labels = [name for name in table.header if re.fullmatch(r"label ?\d*", name)]
     concepts = [name for name in table.header if name not in labels]
     if not labels or not concepts:
-        raise InputError(f"{path} has the columns {quoted(table.header)}, expected one per concept and one named 'label'")
+        raise InputError(
+            f"{path} has the columns {quoted(table.header)}, expected one per concept and one named 'label'"
+        )
     given = table.integers(labels[0] if len(labels) == 1 else labels)
     return Rows(table.integers(concepts), labels=given, other=other)

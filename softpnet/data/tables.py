@@ -110,7 +110,7 @@ class Table:
         """Whole numbers, `[N]` or `[N, k]`; with `names`, the place of the cell's name among them."""
         known = [str(name).strip() for name in names]
         if len(set(known)) < len(known):
-            raise InputError(f"names has one twice: {quoted(known)}; expected each value's own name, in the order of numbers")
+            raise InputError(f"names has one twice: {quoted(known)}; expected a name per value, in their order")
         expected = f"one of {quoted(known)}" if known else "a whole number of up to 63 bits (or give names=)"
 
         def read(cell: str, *_: int) -> Tensor:
@@ -140,7 +140,8 @@ class Table:
             apart = "; separate its columns by commas" if len(self.header) == 1 else ""
             raise InputError(f"{self.path} has no column {quoted(name)}; it has {quoted(self.header)}{apart}")
         if name in self.unread:
-            raise InputError(f"{self.path}, column {quoted(name)} holds {self.unread[name]:.100}, expected text or numbers")
+            kind = self.unread[name]
+            raise InputError(f"{self.path}, column {quoted(name)} holds {kind:.100}, expected text or numbers")
         return self.header.index(name)
 
     def _read(self, columns: str | Sequence[str], read: Callable[[str, int, int], Tensor]) -> Tensor:

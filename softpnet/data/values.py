@@ -23,7 +23,8 @@ def value_number(text: str, names: Sequence[str]) -> int:
         return int(text)
     few = len(known) <= SHOWN
     which = f"one of {quoted(known)}" if few else f"one of {len(known)} names, {known[0]!r} to {known[-1]!r}"
-    raise InputError(f"{quoted(text)}, expected {which}{f', or a number from 0 to {len(known) - 1}' if numbered else ''}")
+    number = f", or a number from 0 to {len(known) - 1}" if numbered else ""
+    raise InputError(f"{quoted(text)}, expected {which}{number}")
 
 
 def _is_no_other_number(name: str, number: int) -> bool:

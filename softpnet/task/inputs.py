@@ -11,7 +11,7 @@ from torch import Tensor
 from softpnet.errors import InputError, about
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Data, Examples, Inputs
-from softpnet.task.integers import as_int64, as_tensor, is_integer
+from softpnet.task.integers import FINITE, as_int64, as_tensor, is_integer, not_finite
 from softpnet.task.lazy import LazyInputs, as_inputs, is_real
 from softpnet.task.task import Task
 
@@ -130,16 +130,11 @@ def check_numbers(inputs: Any, what: str, rank: int, shape: str) -> None:
         raise InputError(f"{what} are {inputs.dtype}, expected real or whole numbers; use torch.view_as_real")
     if len(inputs) == 0:
         raise InputError(f"{what} are empty, expected at least one")
-    # A sum keeps NaN, and takes no memory; whole numbers have none.
-    bad = (
-        ~torch.isfinite(inputs.reshape(len(inputs), -1).sum(1, dtype=torch.float64))
-        if inputs.is_floating_point()
-        else None
-    )
-    if bad is not None and bad.any():
-        ids = bad.nonzero().flatten().tolist()
+    ids, _, value = not_finite(inputs)
+    if ids:
         raise InputError(
-            f"{what} hold NaN or infinite numbers in {len(ids)} of them, first in number {ids[0]}; clean or drop them"
+            f"{what} hold NaN or infinite numbers in {len(ids)} of them, first {value} in number {ids[0]}, expected "
+            f"{FINITE}; clean or drop them"
         )
 
 

@@ -1,4 +1,4 @@
-"""Tensors of whole numbers, of whichever type."""
+"""Tensors of numbers, of whichever type: which are whole, and which fit the type that networks compute with."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from softpnet.errors import InputError
 
 UNCOUNTED = (torch.uint16, torch.uint32, torch.uint64)
 """Types that torch stores, but hardly computes with."""
+LARGEST = torch.finfo(torch.float32).max
+FINITE = f"finite numbers of at most {LARGEST:.2g}"
 
 
 def is_integer(value: Any) -> bool:
@@ -31,6 +33,20 @@ def as_tensor(given: Any) -> Any:
 def any_entry(flags: Tensor) -> Tensor:
     """Whether any entry of each row is true: `[N]` or `[N, ...]` -> `[N]`; N may be 0."""
     return flags if flags.dim() == 1 else flags.flatten(1).any(1)
+
+
+def not_finite(items: Tensor) -> tuple[list[int], list[int], str]:
+    """Items `[N, ...]` with NaN, an infinity, or what becomes one in float32: their numbers; of the first such value
+    its place in the item, and the value itself."""
+    if not items.is_floating_point() or not items.numel():
+        return [], [], ""
+    low, high = items.reshape(len(items), -1).aminmax(dim=1)  # [N]; both keep NaN, and take no memory
+    ids = (~((low.double() >= -LARGEST) & (high.double() <= LARGEST))).nonzero().flatten().tolist()
+    if not ids:
+        return [], [], ""
+    first = items[ids[0]].double()
+    place = (~(first.abs() <= LARGEST)).nonzero()[0].tolist()
+    return ids, place, f"{float(first[tuple(place)]):g}"
 
 
 def as_int64(values: Tensor, what: str) -> Tensor:

@@ -45,8 +45,9 @@ class StandIn:
         cells = [row[list(KINDS).index(name)] for row in self.rows]
         chunk = SimpleNamespace(to_pylist=lambda: cells)
         if name == "kind":
-            chunk.dictionary = SimpleNamespace(to_pylist=lambda: list(dict.fromkeys(cells)))
-            chunk.indices = SimpleNamespace(to_pylist=lambda: [list(dict.fromkeys(cells)).index(cell) for cell in cells])
+            words = list(dict.fromkeys(cells))
+            chunk.dictionary = SimpleNamespace(to_pylist=lambda: words)
+            chunk.indices = SimpleNamespace(to_pylist=lambda: [words.index(cell) for cell in cells])
         return SimpleNamespace(chunks=[chunk])
 
 
