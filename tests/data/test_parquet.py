@@ -57,14 +57,14 @@ def write(tmp_path, monkeypatch):
 
     def with_pyarrow(rows):
         import pyarrow  # type: ignore[import-not-found, unused-ignore]
-        from pyarrow.parquet import write_table
+        from pyarrow import parquet as pyarrow_parquet
 
         cells = dict(zip(KINDS, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(KINDS, ())
         columns = {
             name: pyarrow.array(each, "string" if name == "kind" else KINDS[name]) for name, each in cells.items()
         }
         columns["kind"] = columns["kind"].dictionary_encode()
-        write_table(pyarrow.table(columns), tmp_path / "table.parquet")
+        pyarrow_parquet.write_table(pyarrow.table(columns), tmp_path / "table.parquet")
         return tmp_path / "table.parquet"
 
     def with_stand_in(rows):
