@@ -8,10 +8,10 @@ softpnet train examples/bdd_oia.py --option bdd_oia=FOLDER --label-noise 0.05   
 
 from typing import Literal
 
+import bdd_oia_data as files
 import torch
 
 import softpnet as sp
-from softpnet.data import bdd_oia as files
 from softpnet.task.options import check_count
 
 FLAGS = torch.tensor([0, 1, 2, 3, 4, 5, 5, 5, 5] + [6] * 3 + [7] * 3 + [8] * 3 + [9] * 3)  # what a concept is a sign of

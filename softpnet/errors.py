@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 PACKAGE = Path(__file__).parent
 
@@ -45,6 +47,16 @@ class ShareWarning(UserWarning):
 
 class StorageError(SoftPNetError, OSError):
     """A file could not be written."""
+
+
+_QUOTE = reprlib.Repr()
+_QUOTE.maxlevel, _QUOTE.maxlist, _QUOTE.maxtuple, _QUOTE.maxdict = 3, 20, 20, 20
+_QUOTE.maxstring = _QUOTE.maxlong = _QUOTE.maxother = 100
+
+
+def quoted(value: Any) -> str:
+    """The repr of a value from a file or a caller, without the middle of long texts and the rest of long lists."""
+    return _QUOTE.repr(value)
 
 
 @contextmanager

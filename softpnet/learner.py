@@ -27,7 +27,8 @@ from softpnet.targets.source import State
 from softpnet.task.anchors import AnchorSet, check_kinds
 from softpnet.task.data import Anchors, Examples
 from softpnet.task.hardware import Hardware
-from softpnet.task.inputs import check_kind, tensor_as_array, warn_of_images
+from softpnet.task.inputs import check_kind, warn_of_images
+from softpnet.task.integers import tensor_as_array
 from softpnet.task.lazy import first_readable
 from softpnet.task.settings import Preset, checked_seed, resolve
 from softpnet.task.task import Task, checked_task

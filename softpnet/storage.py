@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+"""Not follow links, not wait for pipes: flags of `os.open` that Windows, which has neither in a folder, lacks."""
+
 PART = ".part"
 """Ending of a file that is still being written."""
 
@@ -73,7 +77,7 @@ def _write(path: Path, data: Content) -> str:
     pieces = [data] if isinstance(data, bytes) else data
     with ThreadPoolExecutor(1) as beside:
         found = beside.submit(digest, *pieces)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666), "wb") as file:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_FOLLOW, 0o666), "wb") as file:
             file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
@@ -81,7 +85,9 @@ def _write(path: Path, data: Content) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames and removals in the folder last."""
+    """Make renames and removals in the folder last, where a folder can be opened for that."""
+    if os.name == "nt":
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -97,7 +103,7 @@ def read_plain(path: Path, limit: int = SIZE_LIMIT) -> bytes:
     refuse_code(path)
     try:
         # A pipe would block the open; a link may point anywhere.
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        handle = os.open(path, os.O_RDONLY | NO_FOLLOW | NO_WAIT)
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(errno.ENOENT, "no such file", str(path)) from None
     except OSError as error:

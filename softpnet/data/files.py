@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from softpnet.errors import InputError
+from softpnet.errors import InputError, quoted
+from softpnet.runtime.inputs import FINITE, not_finite
 from softpnet.storage import refuse_code, refuse_pipe
+from softpnet.task.integers import tensor_as_array
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 PIXEL_LIMIT = 50_000_000
 """A small file can claim to be a huge image; beyond this none is decoded."""
+LONGEST_PATH = 4096  # no system has longer ones
 BITS_PER_SAMPLE = 258  # of a TIFF
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "GIF", "BMP", "PPM")
 """No others are tried: some of Pillow's start a program (EPS), or fail in ways of their own."""
@@ -41,16 +44,20 @@ def read_images(paths: Sequence[Path], slots: int, shape: Sequence[int], resize:
 
 
 def read_array(path: Path) -> Tensor:
-    """One .npy file -> a tensor of the type that it holds, whose numbers stay in the file until they are read."""
+    """One .npy file of finite numbers -> a tensor of the type that it holds, whose numbers stay in the file."""
     import numpy
 
     refuse_pipe(path)
     try:
         # Mapped, also since a header that claims more than the file holds then takes no memory; what is written to the
         # tensor stays out of the file ("c"). A zip or a pickle, which `numpy.load` would open, is not looked into.
-        return torch.from_numpy(numpy.lib.format.open_memmap(path, mode="c"))
+        array = torch.from_numpy(numpy.lib.format.open_memmap(path, mode="c"))
     except Exception as error:  # whatever a crafted header leads to
         raise InputError(f"{path} cannot be read as an array of numbers: {error}; write it by numpy.save") from error
+    lost, place, value = not_finite(tensor_as_array(array)) if array.dim() else ([], [], "")
+    if lost:
+        raise InputError(f"{path} holds {value} at {[lost[0], *place]}, expected {FINITE}; clean or drop row {lost[0]}")
+    return array
 
 
 def read_image(path: Path, shape: Sequence[int], resize: bool = False, box: Box | None = None) -> Tensor:
@@ -79,6 +86,8 @@ def open_image(path: Path, channels: int) -> Image.Image:
         raise InputError(
             f"{channels} channels are asked for, expected 1 (grey) or 3 (colour) from an image file; use a .npy array"
         )
+    if len(str(path)) > LONGEST_PATH:
+        raise InputError(f"{quoted(str(path))} has {len(str(path)):,} characters, expected the name of an image file")
     refuse_pipe(path)
     try:
         with Image.open(path, formats=FORMATS) as file:

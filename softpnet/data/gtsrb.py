@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 
 from softpnet.data.digits import Digits
 from softpnet.data.files import read_image
-from softpnet.errors import InputError
+from softpnet.errors import InputError, quoted
 from softpnet.storage import refuse_pipe
 
 FOLDER_VARIABLE = "SOFTPNET_GTSRB"
@@ -118,7 +118,7 @@ def _listed(folder: Path) -> list[tuple[int, Path, tuple[int, int, int, int]]]:
                 left, top, right, bottom = (int(row[corner]) for corner in CORNERS)
             except (KeyError, TypeError, ValueError) as error:
                 raise InputError(
-                    f"{path} has a row {row} that cannot be read ({error!r}); expected Filename (TRACK_FRAME.ppm) and "
+                    f"{path} has a row {quoted(row)} that cannot be read; expected Filename (TRACK_FRAME.ppm) and "
                     f"{', '.join(CORNERS)}, separated by semicolons"
                 ) from error
             rows.append((track, frame, folder / name, (left, top, right, bottom)))

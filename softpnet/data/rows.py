@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from softpnet.data.tables import Table
-from softpnet.errors import InputError
+from softpnet.errors import InputError, quoted
 from softpnet.rules.rows import stored_rows
 from softpnet.task.rows import Rows
 
@@ -22,11 +22,13 @@ def read_rows(path: str | Path, other: int = -1) -> Rows:
     labels = sorted((name for name in table.header if re.fullmatch(r"label ?\d*", name)), key=_entry)
     concepts = [name for name in table.header if name not in labels]
     if not labels or not concepts:
-        raise InputError(f"{path} has the columns {table.header}, expected one per concept and one named 'label'")
+        raise InputError(
+            f"{path} has the columns {quoted(table.header)}, expected one per concept and one named 'label'"
+        )
     if labels != ["label"] and [_entry(name) for name in labels] != list(range(len(labels))):
         raise InputError(
-            f"{path} has the label columns {labels}, expected 'label' alone, or 'label 0', 'label 1', ... without a "
-            "gap; rename them, or add what is missing"
+            f"{path} has the label columns {quoted(labels)}, expected 'label' alone, or 'label 0', 'label 1', ... "
+            "without a gap; rename them, or add what is missing"
         )
     given = table.integers(labels[0] if len(labels) == 1 else labels)
     return Rows(table.integers(concepts), labels=given, other=other)

@@ -15,7 +15,7 @@ from softpnet.data.files import check_shape, cut_out, open_image, pixels, read_i
 from softpnet.data.image_files import ImageFiles, Unreadable
 from softpnet.data.parquet import read_parquet
 from softpnet.data.values import value_number
-from softpnet.errors import InputError, about
+from softpnet.errors import InputError, about, quoted
 from softpnet.storage import refuse_pipe
 from softpnet.task.concepts import ConceptSpace
 
@@ -40,7 +40,7 @@ class Table:
         else:
             self.header, self.rows = _read_csv(self.path)
         if len(set(self.header)) < len(self.header):
-            raise InputError(f"{self.path} has two columns of one name: {self.header}; rename one")
+            raise InputError(f"{self.path} has two columns of one name: {quoted(self.header)}; rename one")
         for row, (_, cells) in enumerate(self.rows):
             if len(cells) != len(self.header):
                 raise InputError(
@@ -110,8 +110,8 @@ class Table:
         """Whole numbers, `[N]` or `[N, k]`; with `names`, the place of the cell's name among them."""
         known = [str(name).strip() for name in names]
         if len(set(known)) < len(known):
-            raise InputError(f"names has one twice: {known}; expected each value's own name, in the order of numbers")
-        expected = f"one of {known}" if known else "a whole number of up to 63 bits (or give names=)"
+            raise InputError(f"names has one twice: {quoted(known)}; expected a name per value, in their order")
+        expected = f"one of {quoted(known)}" if known else "a whole number of up to 63 bits (or give names=)"
 
         def read(cell: str, *_: int) -> Tensor:
             try:
@@ -119,7 +119,7 @@ class Table:
                     raise ValueError
                 return torch.tensor(known.index(cell) if known else int(cell))
             except (ValueError, RuntimeError):  # no number or name; too large
-                raise InputError(f"{cell!r}, expected {expected}") from None
+                raise InputError(f"{quoted(cell)}, expected {expected}") from None
 
         return self._read(columns, read)
 
@@ -138,9 +138,10 @@ class Table:
     def _column(self, name: str) -> int:
         if name not in self.header:
             apart = "; separate its columns by commas" if len(self.header) == 1 else ""
-            raise InputError(f"{self.path} has no column {name!r}; it has {self.header}{apart}")
+            raise InputError(f"{self.path} has no column {quoted(name)}; it has {quoted(self.header)}{apart}")
         if name in self.unread:
-            raise InputError(f"{self.path}, column {name!r} holds {self.unread[name]}, expected text or numbers")
+            kind = self.unread[name]
+            raise InputError(f"{self.path}, column {quoted(name)} holds {kind:.100}, expected text or numbers")
         return self.header.index(name)
 
     def _read(self, columns: str | Sequence[str], read: Callable[[str, int, int], Tensor]) -> Tensor:
@@ -151,14 +152,14 @@ class Table:
         names = [columns] if isinstance(columns, str) else list(columns)
         at = [self._column(name) for name in names]
         if not names:
-            raise InputError(f"no column of {self.path} was named; it has {self.header}")
+            raise InputError(f"no column of {self.path} was named; it has {quoted(self.header)}")
         whole = torch.empty(0)
         for row, (_, cells) in enumerate(self.rows):
             for column, i in enumerate(at):
                 try:
                     value = read(cells[i], row, column)
                 except InputError as error:
-                    raise InputError(f"{self.place(row)}, column {self.header[i]!r}: {error}") from error
+                    raise InputError(f"{self.place(row)}, column {quoted(self.header[i])}: {error}") from error
                 if not len(whole):  # filled as it is read, so that nothing is in memory twice
                     whole = value.new_empty(len(self.rows), len(at), *value.shape)
                 whole[row, column] = value
@@ -171,7 +172,7 @@ def _pixel(cell: str, *_: int) -> Tensor:
             raise ValueError
         return torch.tensor(round(float(cell)))
     except (ValueError, OverflowError, RuntimeError):  # no number; infinite; too large
-        raise InputError(f"{cell!r}, expected a number of pixels") from None
+        raise InputError(f"{quoted(cell)}, expected a number of pixels") from None
 
 
 def _read_csv(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:

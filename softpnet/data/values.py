@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from softpnet.errors import InputError
+from softpnet.errors import InputError, quoted
 
 SHOWN = 20
 """So many names are listed in an error."""
@@ -21,8 +21,10 @@ def value_number(text: str, names: Sequence[str]) -> int:
     numbered = all(_is_no_other_number(name, at) for at, name in enumerate(known))
     if numbered and text.isdecimal() and len(text) < 10 and int(text) < len(known):
         return int(text)
-    which = f"one of {known}" if len(known) <= SHOWN else f"one of {len(known)} names, {known[0]!r} to {known[-1]!r}"
-    raise InputError(f"{text!r}, expected {which}{f', or a number from 0 to {len(known) - 1}' if numbered else ''}")
+    few = len(known) <= SHOWN
+    which = f"one of {quoted(known)}" if few else f"one of {len(known)} names, {known[0]!r} to {known[-1]!r}"
+    number = f", or a number from 0 to {len(known) - 1}" if numbered else ""
+    raise InputError(f"{quoted(text)}, expected {which}{number}")
 
 
 def _is_no_other_number(name: str, number: int) -> bool:

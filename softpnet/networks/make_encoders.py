@@ -16,7 +16,7 @@ from softpnet.networks.named_encoders import named_encoder
 from softpnet.runtime.inputs import check_ids
 from softpnet.storage import to_safetensors
 from softpnet.task.concepts import ConceptSpace
-from softpnet.task.inputs import tensor_as_array
+from softpnet.task.integers import tensor_as_array
 
 Encoder = str | nn.Module | Callable[[int], nn.Module] | Mapping[str, Any]
 """A name ("conv4", "lenet", "mlp", "efficientnet_lite0" or a timm model, each also with ":frozen" behind it), a module

@@ -21,7 +21,7 @@ from softpnet.networks.frozen import Embedded, Features, is_frozen
 from softpnet.runtime.inputs import ANY_NUMBER, check_ids, is_real
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Inputs
-from softpnet.task.inputs import tensor_as_array
+from softpnet.task.integers import tensor_as_array
 from softpnet.task.lazy import numbers, read_parts
 from softpnet.together import Together
 

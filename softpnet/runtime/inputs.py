@@ -9,6 +9,8 @@ import numpy as np
 
 from softpnet.errors import InputError
 
+LARGEST = float(np.finfo(np.float32).max)
+FINITE = f"finite numbers of at most {LARGEST:.2g}"
 ANY_NUMBER = 2**63 - 1
 """In place of a table's rows, where a number is not looked up in one."""
 
@@ -33,17 +35,28 @@ def check_values(array: np.ndarray, what: str, rank: int, shape: str) -> None:
         )
     if len(array) == 0:
         raise InputError(f"{what} are empty, expected at least one")
-    if array.dtype.kind != "f":
-        return
+    ids, _, value = not_finite(array)
+    if ids:
+        raise InputError(
+            f"{what} hold NaN or infinite numbers in {len(ids)} of them, first {value} in number {ids[0]}, expected "
+            f"{FINITE}; clean or drop them"
+        )
+
+
+def not_finite(array: np.ndarray) -> tuple[list[int], list[int], str]:
+    """Items `[N, ...]` with NaN, an infinity, or what becomes one in float32: their numbers; of the first such value
+    its place in the item, and the value itself."""
+    if array.dtype.kind != "f" or not array.size:
+        return [], [], ""
     flat = array.reshape(len(array), -1)
     with np.errstate(invalid="ignore"):
-        low, high = flat.min(1, initial=0), flat.max(1, initial=0)  # which keep NaN, and take no memory
-    bad = ~(np.isfinite(low) & np.isfinite(high))
-    if bad.any():
-        raise InputError(
-            f"{what} hold NaN or infinite numbers in {int(bad.sum())} of them, first in number {int(bad.argmax())}; "
-            "clean or drop them"
-        )
+        low, high = flat.min(1), flat.max(1)  # [N]; both keep NaN, and take no memory
+    ids = np.flatnonzero(~((low >= -LARGEST) & (high <= LARGEST))).tolist()
+    if not ids:
+        return [], [], ""
+    first = array[ids[0]].astype(np.float64)
+    place = np.argwhere(~(np.abs(first) <= LARGEST))[0]
+    return ids, place.tolist(), f"{first[tuple(place)]:g}"
 
 
 def check_size(shape: Sequence[int], slots: int, size: Sequence[int] | None = None) -> None:

@@ -6,15 +6,14 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from softpnet.errors import InputError, about
-from softpnet.runtime.inputs import as_array, check_kind, check_size, check_values, is_real
+from softpnet.runtime.inputs import check_kind, check_size, check_values, is_real
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Data, Examples, Inputs
-from softpnet.task.integers import as_int64, as_tensor, is_integer
+from softpnet.task.integers import as_int64, as_tensor, is_integer, tensor_as_array
 from softpnet.task.lazy import SAMPLE, LazyInputs, as_inputs, first_readable
 from softpnet.task.task import AUTO, Task
 
@@ -159,12 +158,6 @@ def check_numbers(inputs: Any, what: str, rank: int, shape: str) -> None:
             f"{what} are a tensor {layout}, expected a plain one {shape}; use {what.split()[0]}.to_dense()"
         )
     check_values(tensor_as_array(inputs, what), what, rank, shape)
-
-
-def tensor_as_array(values: Tensor, what: str = "inputs") -> np.ndarray:
-    """A plain tensor as numpy has it, which has no real numbers of fewer bits than half precision, without a copy."""
-    short = values.is_floating_point() and values.dtype not in (torch.float16, torch.float32, torch.float64)
-    return as_array((values.float() if short else values).detach().cpu(), what)
 
 
 def _whole(value: Any, name: str) -> str:

@@ -1,13 +1,15 @@
-"""Tensors of whole numbers, of whichever type."""
+"""Tensors of numbers, of whichever type: which are whole, and as numpy has them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from softpnet.errors import InputError
+from softpnet.runtime.inputs import as_array
 
 UNCOUNTED = (torch.uint16, torch.uint32, torch.uint64)
 """Types that torch stores, but hardly computes with."""
@@ -42,6 +44,12 @@ def whole_numbers(what: str, given: Any, expected: str) -> Tensor:
 def any_entry(flags: Tensor) -> Tensor:
     """Whether any entry of each row is true: `[N]` or `[N, ...]` -> `[N]`; N may be 0."""
     return flags if flags.dim() == 1 else flags.flatten(1).any(1)
+
+
+def tensor_as_array(values: Tensor, what: str = "inputs") -> np.ndarray:
+    """A plain tensor as numpy has it, which has no real numbers of fewer bits than half precision, without a copy."""
+    short = values.is_floating_point() and values.dtype not in (torch.float16, torch.float32, torch.float64)
+    return as_array((values.float() if short else values).detach().cpu(), what)
 
 
 def as_int64(values: Tensor, what: str) -> Tensor:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from softpnet.errors import InputError, SoftPNetError
-from softpnet.runtime.inputs import is_real
+from softpnet.runtime.inputs import FINITE, is_real, not_finite
 from softpnet.task.ahead import read_ahead
 from softpnet.task.concepts import ConceptSpace
+from softpnet.task.integers import tensor_as_array
 
 NAMED = 20
 """A warning names no more skipped items than so many."""
@@ -210,9 +211,11 @@ class LazyInputs:
 
 def _finite(items: Tensor, ids: Sequence[int]) -> Tensor:
     """The items of these numbers; raises where one holds NaN or an infinity."""
-    if items.is_floating_point() and not torch.isfinite(items).all():
-        at = int((~torch.isfinite(items)).flatten(1).any(1).nonzero()[0])
-        raise InputError(f"input {ids[at]} holds NaN or an infinity; mend it, or give None to have it skipped")
+    lost, _, value = not_finite(tensor_as_array(items))
+    if lost:
+        raise InputError(
+            f"input {ids[lost[0]]} holds {value}, expected {FINITE}; mend it, or give None to have it skipped"
+        )
     return items
 
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-ENDINGS = (signal.SIGTERM, signal.SIGHUP)
-"""End the process: the second one comes when a terminal or a connection is closed."""
+ENDINGS: tuple[int, ...] = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""End the process: the second one, which Windows lacks, comes when a terminal or a connection is closed."""
 
 
 def heeded(signals: Iterable[int]) -> list[int]:

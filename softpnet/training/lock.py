@@ -9,9 +9,14 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from softpnet.errors import InputError, StorageError
+from filelock import FileLock, Timeout, has_fcntl, lock_descriptor
+
+from softpnet.errors import InputError, SoftPNetError, StorageError
+from softpnet.storage import NO_FOLLOW
 
 LOCK = "lock"
 SIGNED = b'{"process": '
@@ -27,33 +32,36 @@ def hold(folder: Path, name: str = LOCK, wait: bool = False) -> Iterator[None]:
     The system gives the lock up when its holder ends, however it ends, so a crash leaves nothing to clear by hand.
     """
     path = folder / name
-    handle = _locked(path, wait)
+    # Where a system has no locks of its own, filelock writes a file of its own kind, which names no holder to others.
+    signed: dict[str, Any] = {"on_acquired": partial(_sign, path)} if has_fcntl or os.name == "nt" else {}
+    lock = FileLock(path, timeout=-1 if wait else 0, thread_local=False, **signed)
     try:
-        _sign(handle, path)
+        lock.acquire()
+    except Timeout:
+        raise InUseError(folder, _signature(path)) from None
+    except SoftPNetError:
+        raise
+    except OSError as error:
+        raise InputError(f"{path} cannot be locked: {error.strerror or error}; name another folder") from error
+    try:
         yield
     finally:
         # Only our own: someone may have removed it by hand, and another process made a new one.
         with contextlib.suppress(OSError):
-            if os.path.samestat(os.fstat(handle), os.stat(path)):
+            if _written(path) == signature():
                 path.unlink()
-        os.close(handle)
+        lock.release()
 
 
 def holder(folder: Path) -> str | None:
     """Who owns the folder at the moment, in words; None if nobody does. Nothing is made or changed by asking."""
-    import fcntl
-
     path = folder / LOCK
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _signature(path)
-    finally:
-        os.close(handle)
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDWR | NO_FOLLOW)
+        try:
+            return None if lock_descriptor(handle, blocking=False) else _signature(path)
+        finally:
+            os.close(handle)
     return None
 
 
@@ -76,51 +84,31 @@ def is_signed(folder: Path, by: bytes, within: float = SEEN_WITHIN_S) -> bool:
     until = time.monotonic() + within
     while True:
         with contextlib.suppress(OSError):
-            if (folder / LOCK).read_bytes() == by:
+            if _written(folder / LOCK) == by:
                 return True
         if time.monotonic() > until:
             return False
         time.sleep(0.1)
 
 
-def _sign(handle: int, path: Path) -> None:
+def _sign(path: Path, handle: int) -> None:
     """Write our name into the lock."""
+    if os.read(handle, len(SIGNED)) not in (SIGNED, b""):
+        raise InputError(f"{path} is not the lock of a run; move it, or name another folder")
     try:
         os.truncate(handle, 0)
-        os.pwrite(handle, signature(), 0)
+        os.lseek(handle, 0, os.SEEK_SET)
+        os.write(handle, signature())
         os.fsync(handle)  # processes on other hosts look at it
     except OSError as error:
         raise StorageError(f"{path} could not be written: {error.strerror}") from error
 
 
-def _locked(path: Path, wait: bool) -> int:
-    """A handle of the lock file at `path`, locked by this process."""
-    import fcntl
-
-    while True:
-        try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-        except OSError as error:
-            raise InputError(f"{path} cannot be made: {error.strerror}; name another folder") from error
-        taken = False
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            if os.pread(handle, len(SIGNED), 0) not in (SIGNED, b""):
-                raise InputError(f"{path} is not the lock of a run; move it, or name another folder")
-            taken = os.path.samestat(os.fstat(handle), os.stat(path))
-            if taken:
-                return handle
-        except BlockingIOError:
-            raise InUseError(path.parent, _signature(path)) from None
-        except FileNotFoundError:
-            taken = False  # its last holder removed it in between, as where it is another file by now
-        except OSError as error:
-            raise InputError(
-                f"{path.parent} cannot be locked: {error.strerror}; name a folder on another disk"
-            ) from error
-        finally:
-            if not taken:
-                os.close(handle)
+def _written(path: Path) -> bytes:
+    """The signature in a lock. Its first byte is always the same: Windows locks that, and lets nobody else read it."""
+    with path.open("rb", buffering=0) as file:
+        file.seek(1)
+        return SIGNED[:1] + file.read()
 
 
 def _signature(path: Path) -> str:
@@ -128,7 +116,7 @@ def _signature(path: Path) -> str:
     until = time.monotonic() + NAMED_WITHIN_S
     while time.monotonic() < until:
         try:
-            holder = json.loads(path.read_text())
+            holder = json.loads(_written(path))
             return f"process {int(holder['process'])} on {holder['host']}"
         except (OSError, ValueError, KeyError, TypeError):
             time.sleep(0.02)

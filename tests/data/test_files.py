@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import re
 import signal
 import zipfile
 
@@ -92,6 +93,15 @@ def test_an_array_that_cannot_be_read_is_one_sentence(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"cannot be read as an array of numbers: .*; write it by numpy.save"):
         read_array(path)
+
+
+@pytest.mark.parametrize("value", [numpy.nan, -numpy.inf, 1e300])  # the last is infinite in float32
+def test_a_number_that_is_not_finite_is_named_by_its_file_and_place(tmp_path, value):
+    features = numpy.zeros((3, 2, 4))
+    features[1, 0, 2] = value
+    (tmp_path / "new.npy").write_bytes(saved(features))
+    with pytest.raises(InputError, match=re.escape(f"new.npy holds {value:g} at [1, 0, 2], expected finite")):
+        read_images([tmp_path / "new.npy"], 2, (4,))
 
 
 @pytest.mark.parametrize("name", ["pixels.npy", "pixels.NPY"])

@@ -90,6 +90,10 @@ def test_a_class_that_is_not_there_is_named_with_those_that_are(folder):
     [
         ([HEADER], "lists no image"),
         ([HEADER, "a.ppm;9;9;0;0;9;9;3"], "cannot be read"),
+        ([HEADER, f"{100_000 * 'a'}.ppm;9;9;0;0;9;9;3"], r"a\.\.\.a{44}\.ppm'.{,150} cannot be read; expected"),
+        ([HEADER, "00000_00000.ppm;9;9;nan;0;9;9;3"], "cannot be read; expected Filename"),
+        ([HEADER, "00000_00000.ppm;9;9;0;0;inf;9;3"], "cannot be read; expected Filename"),
+        ([HEADER, "00000_00000.ppm;9;9;0;1e300;9;9;3"], "cannot be read; expected Filename"),
         ([HEADER, "00000_00000.ppm;9;9;0;0;9"], "cannot be read"),
         ([HEADER.replace(";", ","), "00000_00000.ppm,9,9,0,0,9,9,3"], "separated by semicolons"),
         ([HEADER, "00000_00000.ppm;9;9;0;0;99;9;3"], "the box .* is not inside .*00000_00000.ppm"),

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from softpnet import InputError
+from softpnet.data import parquet
 from softpnet.data.tables import Table
 
 INSTALLED = importlib.util.find_spec("pyarrow") is not None
@@ -26,12 +27,15 @@ KINDS = {
 
 
 class StandIn:
-    """What is asked of `pyarrow.parquet.ParquetFile`, for the JSON of a list of rows."""
+    """What is asked of `pyarrow.parquet.ParquetFile`, for the JSON of a list of rows; "kind" is a dictionary."""
 
-    def __init__(self, file):
+    def __init__(self, file, read_dictionary=()):
+        file.seek(0)
         self.rows = json.load(file)
         self.schema_arrow = [SimpleNamespace(name=name, type=kind) for name, kind in KINDS.items()]
-        self.metadata = SimpleNamespace(num_rows=len(self.rows))
+        self.metadata = SimpleNamespace(num_rows=len(self.rows), num_row_groups=1, num_columns=len(KINDS))
+        chunks = [SimpleNamespace(path_in_schema=name, total_uncompressed_size=100) for name in KINDS]
+        self.metadata.row_group = lambda number: SimpleNamespace(column=chunks.__getitem__)
 
     def read(self, columns):
         assert "bytes" not in columns, "pictures of a table are in memory, though nobody asked for them"
@@ -39,7 +43,12 @@ class StandIn:
 
     def column(self, name):
         cells = [row[list(KINDS).index(name)] for row in self.rows]
-        return SimpleNamespace(to_pylist=lambda: cells)
+        chunk = SimpleNamespace(to_pylist=lambda: cells)
+        if name == "kind":
+            words = list(dict.fromkeys(cells))
+            chunk.dictionary = SimpleNamespace(to_pylist=lambda: words)
+            chunk.indices = SimpleNamespace(to_pylist=lambda: [words.index(cell) for cell in cells])
+        return SimpleNamespace(chunks=[chunk])
 
 
 @pytest.fixture
@@ -48,14 +57,14 @@ def write(tmp_path, monkeypatch):
 
     def with_pyarrow(rows):
         import pyarrow  # type: ignore[import-not-found, unused-ignore]
-        from pyarrow import parquet
+        from pyarrow import parquet as pyarrow_parquet
 
         cells = dict(zip(KINDS, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(KINDS, ())
         columns = {
             name: pyarrow.array(each, "string" if name == "kind" else KINDS[name]) for name, each in cells.items()
         }
         columns["kind"] = columns["kind"].dictionary_encode()
-        parquet.write_table(pyarrow.table(columns), tmp_path / "table.parquet")
+        pyarrow_parquet.write_table(pyarrow.table(columns), tmp_path / "table.parquet")
         return tmp_path / "table.parquet"
 
     def with_stand_in(rows):
@@ -94,6 +103,27 @@ def test_what_cannot_be_read_is_one_sentence(write, tmp_path):
         Table(tmp_path / "table.PARQUET")
     with pytest.raises(InputError, match=r"none\.parquet cannot be read as a Parquet table: .*No such file"):
         Table(tmp_path / "none.parquet")
+
+
+def test_a_file_that_would_be_a_huge_table_is_refused_before_it_is_read(write, monkeypatch):
+    path = write(5 * [["grey.png", 1, 2.0, True, "x", "b"]])
+    assert len(Table(path).rows) == 5
+    monkeypatch.setattr(parquet, "SMALL", 1_000)
+    monkeypatch.setattr(parquet, "MOST_TIMES", 0.1)
+    monkeypatch.setattr(parquet, "_texts", None)  # which would read
+    with pytest.raises(InputError, match=r"its 5 rows of 5 columns take about .* MB of memory, expected at most"):
+        Table(path)
+
+
+@pytest.mark.skipif(not INSTALLED, reason="needs pyarrow")
+def test_a_text_that_many_rows_share_is_in_memory_once(tmp_path):
+    import pyarrow  # type: ignore[import-not-found, unused-ignore]
+
+    for kind in ("string", "large_string"):
+        cells = pyarrow.array(["a" * 1_000, None, "a" * 1_000], kind)
+        pyarrow.parquet.write_table(pyarrow.table({"a": cells}), tmp_path / "table.parquet")
+        (_, one), (_, none), (_, other) = Table(tmp_path / "table.parquet").rows
+        assert one[0] is other[0] and one[0] == "a" * 1_000 and none == [""]
 
 
 def test_a_missing_pyarrow_names_the_command(write, monkeypatch):

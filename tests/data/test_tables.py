@@ -108,6 +108,26 @@ def test_what_cannot_be_read_is_named_with_its_line_and_column(table, read, mess
         read(made)
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda t: t.integers("n"),
+        lambda t: t.integers("n", names=["one"]),
+        lambda t: t.integers("c"),
+        lambda t: t.images("n", (3, 2, 3)),
+        lambda t: t.image_files(["n"], (3, 2, 3))[0],
+        lambda t: t.crops("n", [""], (3, 2, 3)),
+        lambda t: t.concepts(["n"], ConceptSpace(slots=1, values=2)),
+    ],
+)
+def test_a_long_cell_and_a_long_header_are_quoted_in_short(table, read):
+    long, names = 100_000 * "z", [f"column{number}" for number in range(5_000)]
+    made = table(",".join(["n", "x0", "y0", "x1", "y1", long, *names]) + f"\n{long},0,0,1,1,{5_000 * ','}\n")
+    with pytest.raises(InputError, match=r"\.\.\.zzz|no column 'c'") as refused:
+        read(made)
+    assert len(str(refused.value)) < 2_000
+
+
 def test_other_separators_and_empty_cells_are_told_as_such(table):
     with pytest.raises(InputError, match=r"it has \['image;n'\]; separate its columns by commas"):
         table("image;n\nred.png;1\n").integers("n")
@@ -230,7 +250,7 @@ def test_an_image_is_decoded_once_for_all_its_boxes(table, photo, monkeypatch):
         ("photo.png,0,nan,3,2", r"column 'left_y0': 'nan', expected a number of pixels"),
         ("photo.png,0,0,inf,2", r"column 'left_x1': 'inf', expected a number of pixels"),
         ("photo.png,0,0,1_0,2", r"column 'left_x1': '1_0', expected a number of pixels"),
-        ("photo.png,0,0,1e30,2", r"column 'left_x1': '1e30', expected a number of pixels"),
+        ("photo.png,0,0,1e300,2", r"column 'left_x1': '1e300', expected a number of pixels"),
         ("none.png,0,0,3,2", r"line 2, column 'photo': .*none\.png cannot be read as an image"),
     ],
 )

@@ -361,14 +361,16 @@ def test_examples_that_are_held_out_are_skipped_too_and_the_others_named_by_thei
     assert named and all(number % 2 for number in named)
 
 
-def test_numbers_that_are_not_finite_are_named_by_their_example():
-    images = BYTES.float()
+@pytest.mark.parametrize("value", [torch.nan, 1e300])
+def test_numbers_that_are_not_finite_are_named_by_their_example(value):
+    images = BYTES.double()
 
     class Lazy(Items):
         def __getitem__(self, number):
-            return torch.full_like(images[0], torch.nan) if number == 7 else images[number]
+            return torch.full_like(images[0], value) if number == 7 else images[number]
 
-    with pytest.raises(sp.InputError, match="input 7 holds NaN or an infinity; mend it, or give None to have it skip"):
+    said = re.escape(f"input 7 holds {value:g}, expected finite") + ".*; mend it, or give None to have it skipped"
+    with pytest.raises(sp.InputError, match=said):
         fitted(Lazy(), warmup_examples=0)
 
 

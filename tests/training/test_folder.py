@@ -88,6 +88,11 @@ def test_no_file_of_the_user_is_touched(tmp_path):
     with pytest.raises(InputError, match="is not the lock of a run"), RunFolder.to_write(tmp_path / "theirs"):
         pass
     assert (tmp_path / "theirs" / LOCK).read_text() == "mine"
+    (tmp_path / LOCK).symlink_to(tmp_path / "empty")
+    (tmp_path / "empty").touch()
+    with pytest.raises(InputError, match=r"lock cannot be locked: .*; name another folder"), hold(tmp_path):
+        pass
+    assert (tmp_path / "empty").read_bytes() == b""
 
 
 def test_a_lock_that_another_process_made_anew_is_left_to_it(tmp_path):
@@ -149,6 +154,7 @@ def test_links_pipes_and_folders_are_not_read(tmp_path):
 HOLDER = """
 import sys
 from pathlib import Path
+from pathlib import Path
 from softpnet.training.lock import hold
 with hold(Path(sys.argv[1])):
     print("held", flush=True)
@@ -171,6 +177,34 @@ def test_a_second_process_is_told_who_holds_the_folder_and_a_crash_frees_it(tmp_
     with RunFolder.to_write(tmp_path):
         pass
     assert not (tmp_path / LOCK).exists()
+
+
+WITHOUT_UNIX = """
+import os, signal, sys
+sys.modules |= dict.fromkeys(["fcntl", "grp", "pwd", "resource", "termios"])
+del os.O_NOFOLLOW, os.O_NONBLOCK, os.pread, os.pwrite, signal.SIGHUP
+import torch
+import softpnet as sp
+from pathlib import Path
+from softpnet.training.lock import hold
+task = sp.Task(sp.ConceptSpace(slots=2, values=3), lambda c: c.sum(-1))
+concepts, small = task.space.all(), dict(epochs=1, warmup_steps=1, threads=1)
+model = sp.Learner(task, encoder=torch.nn.Linear(3, 4), **small)
+model.fit(torch.eye(3)[concepts], concepts.sum(-1), sp.Anchors(torch.eye(3), torch.arange(3)), run="run")
+with hold(Path("run")):
+    try:
+        with hold(Path("run")):
+            print("two writers")
+    except sp.InputError as error:
+        print(error)
+"""
+
+
+def test_a_run_folder_has_one_writer_also_without_what_only_unix_has(tmp_path):
+    done = subprocess.run([sys.executable, "-c", WITHOUT_UNIX], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "run is in use by another process; wait for it or name another folder\n"
+    assert "model.safetensors" in os.listdir(tmp_path / "run") and LOCK not in os.listdir(tmp_path / "run")
 
 
 def test_the_last_folder_of_a_name_is_the_newest_of_its_numbers(tmp_path):

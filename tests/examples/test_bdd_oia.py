@@ -1,18 +1,22 @@
 """BDD-OIA is read from files of the usual format, without running what they hold, and its task learns from them."""
 
+import io
 import itertools
+import math
 import os
 import pickle
 import runpy
+import struct
+import zipfile
 from pathlib import Path
 
+import bdd_oia_data as bdd_oia
 import numpy
 import pytest
 import torch
 
 import softpnet as sp
 from softpnet import tasks
-from softpnet.data import bdd_oia, plain_pickles
 from softpnet.rules.compile import compilation
 from softpnet.training.streams import Streams
 
@@ -52,10 +56,9 @@ def write(folder, order="published", **sizes):
         for number in range(count):
             name = f"{split}{number}.jpg"
             label = [*actions[number].tolist(), 0][: 4 + number % 2]  # some files have a fifth action, "confused"
-            kind = numpy.array if number % 3 else list
-            records.append({"img_path": name, "class_label": kind(label), "attribute_label": columns[number].tolist()})
+            records.append({"img_path": name, "class_label": label, "attribute_label": columns[number].tolist()})
             torch.save(features[number, None].clone(), folder / "inputs" / f"{split}{number}.pt")
-        (folder / f"{split}_BDD_OIA.pkl").write_bytes(pickle.dumps(records, protocol=2 + len(split) % 3))
+        (folder / f"{split}_BDD_OIA.pkl").write_bytes(pickle.dumps(records))
     return folder
 
 
@@ -101,16 +104,18 @@ RECORD = {"img_path": "val0.jpg", "class_label": [1, 0, 0, 0], "attribute_label"
         ([RECORD | {"img_path": "../../secret.jpg"}], "a name inside the folder"),
         ([RECORD | {"img_path": "/secret.jpg"}], "a name inside the folder"),
         ([RECORD | {"img_path": "other.jpg"}], "other.pt cannot be read: No such file"),
-        ([RECORD | {"img_path": "short.jpg"}], r"short.pt holds torch.float32 \[3\], expected 2,048 real numbers"),
-        ([RECORD | {"img_path": "list.jpg"}], "list.pt holds list, expected one tensor"),
-        ([RECORD | {"img_path": "torn.jpg"}], "torn.pt cannot be read as a tensor"),
+        ([RECORD | {"img_path": "short.jpg"}], r"short.pt cannot be read as .* shape \(3,\) of torch.FloatStorage"),
+        ([RECORD | {"img_path": "whole.jpg"}], r"whole.pt cannot be read as 2,048 real .* of torch.LongStorage"),
+        ([RECORD | {"img_path": "list.jpg"}], "list.pt cannot be read as 2,048 real numbers: its operation EMPTY_LIST"),
+        ([RECORD | {"img_path": "torn.jpg"}], "torn.pt cannot be read as 2,048 real numbers: .*; write it by torch"),
+        ([RECORD | {"img_path": 10**5 * "a"}], "image 0 of .* expected a dict with img_path|File name too long"),
         (["a.jpg"], "image 0 of .* is 'a.jpg', expected a dict"),
         ([], "holds list, expected a list with a dict per image"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_one_sentence(tmp_path, records, sentence):
     write(tmp_path, train=1, test=1, val=1)
-    for name, value in {"short": torch.zeros(3), "list": [1, 2]}.items():
+    for name, value in {"short": torch.zeros(3), "whole": torch.zeros(2048).long(), "list": [1, 2]}.items():
         torch.save(value, tmp_path / f"inputs/{name}.pt")
     (tmp_path / "inputs/torn.pt").write_bytes((tmp_path / "inputs/short.pt").read_bytes()[:100])
     (tmp_path / "val_BDD_OIA.pkl").write_bytes(pickle.dumps(records))
@@ -135,55 +140,107 @@ class Harm:
         return self.call, self.arguments
 
 
-@pytest.mark.parametrize("call", [os.mkdir, eval, numpy.save, getattr])
-def test_a_pickle_that_would_call_something_is_refused_and_nothing_is_called(tmp_path, monkeypatch, call):
+def pickled(folder, data):
+    (folder / "val_BDD_OIA.pkl").write_bytes(data)
+    return bdd_oia.load("val", folder)
+
+
+@pytest.mark.parametrize("value", [Harm(os.mkdir, "made"), Harm(eval, "1"), numpy.zeros(3), numpy.int64(1), object()])
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickle_that_would_call_something_is_refused_and_nothing_is_called(tmp_path, monkeypatch, value, protocol):
     monkeypatch.chdir(tmp_path)
-    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        harm = pickle.dumps([RECORD, Harm(call, "__import__('os').mkdir('made')")], protocol)
-        (tmp_path / "harm.pkl").write_bytes(harm)
-        with pytest.raises(sp.InputError, match=f"it would call .*{call.__name__}; expected lists, dicts"):
-            plain_pickles.read_pickle(tmp_path / "harm.pkl")
-    torch.save([Harm(call, "__import__('os').mkdir('made')")], tmp_path / "harm.pt")
-    with pytest.raises(sp.InputError, match=r"harm.pt cannot be read as a tensor"):
-        plain_pickles.read_tensor(tmp_path / "harm.pt")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["harm.pkl", "harm.pt"]
+    with pytest.raises(sp.InputError, match=r"pkl cannot be read: its operation .* makes no plain value; exp"):
+        pickled(tmp_path, pickle.dumps([RECORD, value], protocol))
+    assert os.listdir() == ["val_BDD_OIA.pkl"]
+
+
+def doubled(start, again, times):
+    """Whatever is made first, and the last value twice so many times over."""
+    return b"\x80\x04" + start + b"\x94" + b"".join(
+        again(b"h" + bytes([at]) + b"h" + bytes([at])) + b"\x94" for at in range(times)
+    )  # fmt: skip
+
+
+HOSTILE = {
+    "nothing": b"",
+    "no pickle": b"no pickle",
+    "cut off": pickle.dumps([RECORD])[:-9],
+    "attributes of a function": b"\x80\x04cnumpy\narray\n}X\x01\x00\x00\x00aK\x01sb.",
+    "lists in lists": doubled(b"]", lambda two: b"](" + two + b"e", 60) + b".",
+    "keys that take for ever": doubled(b")", lambda two: two + b"\x86", 60) + b"}h\x3cK\x01s.",
+    "numbers that are the same key": b"\x80\x04}\x8a\x08" + bytes(8) + b"K\x01s.",
+    "a large table of values": b"\x80\x04]r\xff\xff\xff\x7f.",
+    "a byte a list": b"\x80\x04](" + (bdd_oia.LISTS_LIMIT + 1) * b"]" + b"e.",
+    "an array of no columns": pickle.dumps([RECORD | {"class_label": numpy.zeros((5 * 10**7, 0))}]),
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
+def test_a_damaged_or_hostile_pickle_is_one_short_sentence(tmp_path, data):
+    with pytest.raises(sp.InputError) as refused:
+        pickled(tmp_path, data)
+    assert len(str(refused.value)) < 700 and "expected" in str(refused.value)
+
+
+def test_plain_values_of_every_protocol_that_python_3_writes_are_read():
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        record = RECORD | {"id": 70_000, "class_label": [1.0, 0.0, 0.0, False, 0.0], "more": [None, "é", -1]}
+        assert bdd_oia._unpickled(pickle.dumps([record], protocol), bdd_oia.RECORDS) == [record]
+
+
+def tensor_file(numbers=b"", notes=None, compress=zipfile.ZIP_STORED):
+    """A file as torch.save writes it, of these bytes, with other notes or compressed."""
+    whole, made = io.BytesIO(), io.BytesIO()
+    torch.save(torch.zeros(1, 2048), whole)
+    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(made, "w", compress) as new:
+        for name in old.namelist():
+            replaced = {"data.pkl": notes, "data/0": numbers}.get(name.partition("/")[2])
+            new.writestr(name, replaced or old.read(name))
+    return made.getvalue()
+
+
+LARGE = pickle.dumps(Harm(torch._utils._rebuild_tensor_v2, (0, 0, "0"), 0, (10**9, (1, 2)), (1, 1)), 2)
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"no pickle", b"\x80\x04K\x01", b"c_codecs\nencode\n(Vx\nVidna\ntR.", pickle.dumps(numpy.array([{}]))]
+    "data, sentence",
+    [
+        (tensor_file(notes=pickle.dumps([Harm(os.mkdir, "made")])), "its operation .* makes no plain value"),
+        (tensor_file(notes=pickle.dumps(Harm(os.mkdir, "made"), 2)), "it holds no tensor"),
+        (tensor_file(notes=LARGE), "it holds the shape|object has no attribute"),
+        (tensor_file(compress=zipfile.ZIP_DEFLATED), "it is compressed, which could expand to any size"),
+        (tensor_file(bytes(8188)), "out of bounds"),
+        (tensor_file(struct.pack("<2048f", *range(2047), math.nan)), r"holds nan at \[2047\], expected finite"),
+        (b"PK\x03\x04", "not a zip file"),
+        (bytes(bdd_oia.SIZE_LIMIT + 1), r"has 16,777,217 bytes, expected at most 16,777,216"),
+    ],
 )
-def test_a_damaged_pickle_is_refused(tmp_path, data):
-    (tmp_path / "damaged.pkl").write_bytes(data)
-    with pytest.raises(sp.InputError, match=r"damaged.pkl cannot be read as a pickle of plain values"):
-        plain_pickles.read_pickle(tmp_path / "damaged.pkl")
+def test_a_tensor_file_is_read_only_where_its_numbers_lie_in_it(folder, tmp_path, monkeypatch, data, sentence):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, train=1, test=1, val=2)
+    (tmp_path / "inputs/val1.pt").write_bytes(data)
+    with pytest.raises(sp.InputError, match=f"val1.pt.*(?:{sentence})"):
+        bdd_oia.load("val", tmp_path)
+    assert not (tmp_path / "made").exists()
 
 
-def test_plain_values_of_every_protocol_are_read(tmp_path):
-    value = {
-        "bits": [0, 1],
-        "array": numpy.arange(6, dtype=">f4").reshape(2, 3).T,
-        "number": numpy.int64(7),
-        "bytes": b"\xff",
-        "none": None,
-    }
-    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        (tmp_path / "plain.pkl").write_bytes(pickle.dumps(value, protocol))
-        found = plain_pickles.read_pickle(tmp_path / "plain.pkl")
-        assert found.pop("array").tolist() == [[0, 3], [1, 4], [2, 5]]
-        assert found == {name: each for name, each in value.items() if name != "array"}
+@pytest.mark.parametrize("kind", [torch.float16, torch.float32, torch.float64])
+def test_a_part_of_a_larger_tensor_is_read_as_torch_reads_it(tmp_path, kind):
+    write(tmp_path, train=1, test=1, val=1)
+    numbers = torch.arange(3 * 2048).view(2048, 3).to(kind).T  # whose rows do not lie side by side
+    torch.save(numbers[1, None].requires_grad_(), tmp_path / "inputs/val0.pt")
+    assert torch.equal(bdd_oia.load("val", tmp_path).features, numbers[1, None].float())
 
 
-def test_large_files_pipes_and_an_old_torch_are_refused(tmp_path, monkeypatch):
-    os.mkfifo(tmp_path / "pipe.pkl")
-    with pytest.raises(sp.InputError, match=r"pipe.pkl cannot be read: it is no file"):
-        plain_pickles.read_pickle(tmp_path / "pipe.pkl")
-    (tmp_path / "large.pkl").write_bytes(pickle.dumps([1, 2, 3]))
-    monkeypatch.setattr(plain_pickles, "SIZE_LIMIT", 5)
-    with pytest.raises(sp.InputError, match=r"large.pkl has .* bytes, expected at most 5"):
-        plain_pickles.read_pickle(tmp_path / "large.pkl")
-    monkeypatch.setattr(torch, "__version__", "2.5.1+cpu")
-    with pytest.raises(sp.InputError, match=r"torch 2.5.1\+cpu can be made to run code .*; update it to 2.6"):
-        plain_pickles.read_tensor(tmp_path / "large.pkl")
+def test_too_large_a_number_and_a_pipe_are_refused(tmp_path):
+    write(tmp_path, train=1, test=1, val=1)
+    torch.save(torch.full((2048,), 1e300, dtype=torch.float64), tmp_path / "inputs/val0.pt")
+    with pytest.raises(sp.InputError, match=r"val0.pt holds 1e\+300 at \[0\], expected finite numbers"):
+        bdd_oia.load("val", tmp_path)
+    (tmp_path / "inputs/val0.pt").unlink()
+    os.mkfifo(tmp_path / "inputs/val0.pt")
+    with pytest.raises(sp.InputError, match=r"val0.pt cannot be read: it is no file"):
+        bdd_oia.load("val", tmp_path)
 
 
 def test_the_rule_is_the_usual_one_and_compiled_exactly():
