@@ -121,7 +121,7 @@ class _Bounds:
         """The least of what it equals; where there is nothing, the most of what clingo solves for it, as p(X + 1)."""
         if name in seen:
             return UNKNOWN
-        equal, solved = [UNKNOWN], []
+        equal, solved = [UNKNOWN], list[int]()
         for term, bound in self.bindings(literals, seen | {name}):
             shift = self.shift(term, name)
             if shift is not None:
