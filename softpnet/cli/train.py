@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from softpnet.cli.options import GivenHardware, GivenSettings, Options, parse_options
+from softpnet.cli.options import GivenHardware, GivenSettings, Options, Several, flat, parse_options
 from softpnet.errors import InputError
 from softpnet.task.settings import Preset
 from softpnet.terminal import say
@@ -34,6 +34,9 @@ class Train:
     """Folder of a run whose encoders and prototypes training begins with, where they have the same names."""
     option: Options = ()
     """An option of the task, as in `--option support=train`; may be given several times."""
+    anchors: Several = ()
+    """Tables of training slots that somebody has labelled, as `softpnet suggest RUN --into labels.csv` writes them:
+    they join the task's anchors."""
     out: Path | None = None
     """Folder for the run; a new one under runs/ unless given."""
     resume: bool = False
@@ -53,6 +56,7 @@ class Train:
     def run(self) -> int:
         from softpnet import tasks
         from softpnet.cli.display import Display, show_metrics
+        from softpnet.data.labelled_slots import with_labelled
         from softpnet.learner import Learner
         from softpnet.report.judge import judge
         from softpnet.report.judgeable import judgeable
@@ -62,7 +66,7 @@ class Train:
         from softpnet.task.inputs import check_data
         from softpnet.training.allocator import keep_large_blocks
         from softpnet.training.folder import free_run_folder, last_run_folder
-        from softpnet.training.launcher import launcher
+        from softpnet.training.launcher import is_first, launcher
         from softpnet.training.streams import Streams
         from softpnet.training.validation import best_epoch
 
@@ -80,7 +84,11 @@ class Train:
         check_rule(task)
         data = make_data(task, Streams(self.seed))
         check_data(task, data)
-        data = judgeable(data)
+        data, anchors = judgeable(data), data.anchors
+        if tables := [Path(name) for name in flat(self.anchors)]:
+            anchors, count = with_labelled(tables, task.space, data.train.inputs, anchors)
+            if is_first():
+                say(f"{count} slots of {', '.join(map(str, tables))} join the anchors")
         started = launcher()
         if self.out is None and started is not None and started.processes > 1:
             raise InputError(
@@ -95,7 +103,7 @@ class Train:
             model.fit(
                 data.train.inputs,
                 data.train.labels,
-                data.anchors,
+                anchors,
                 concepts=data.train.concepts,
                 run=folder,
                 resume=self.resume,

@@ -53,6 +53,10 @@ class ImageFiles:
             images.append(pixels(image, self.shape, self.resize, path))  # a wrong size is no damage
         return torch.stack(images)
 
+    def cell_of(self, example: int, slot: int) -> dict[str, str]:
+        """The file of a slot."""
+        return {"file": self.paths[example][slot]}
+
     def why(self, number: int) -> str:
         """Why an example is to be skipped: the first of its files that cannot be read, and what is wrong with it."""
         for path in map(Path, self.paths[number]):

@@ -7,6 +7,7 @@ import csv
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -66,7 +67,8 @@ class Table:
             shape: channels (1: grey, 3: colour), height and width; `resize` scales images of another size.
         """
         check_shape(shape)
-        return self._read(columns, lambda cell, *_: read_image(self._file(cell), shape, resize))
+        whole = self._read(columns, lambda cell, *_: read_image(self._file(cell), shape, resize))
+        return self._of_cells(whole, columns)
 
     def image_files(
         self, columns: Sequence[str], shape: Sequence[int], *, resize: bool = False, unreadable: Unreadable = "raise"
@@ -75,7 +77,7 @@ class Table:
         check_shape(shape)
         at = [self._column(name) for name in columns]
         paths = [[self.path.parent / cells[i] for i in at] for _, cells in self.rows]
-        return ImageFiles(paths, shape, resize, unreadable)
+        return self._of_cells(ImageFiles(paths, shape, resize, unreadable), columns)
 
     def crops(self, image: str | Sequence[str], boxes: str | Sequence[str], shape: Sequence[int]) -> Tensor:
         """What is in boxes of image files, scaled to the shape: `[N, C, H, W]`, or `[N, n, C, H, W]` for several boxes.
@@ -103,8 +105,13 @@ class Table:
                     pixels(cut_out(opened(path, shape[0]), found[row][column], path), shape, True, path).float() / 255
                 )
 
-        whole = self._read(files, read)
+        whole = self._of_cells(self._read(files, read), files, names)
         return whole[:, 0] if isinstance(boxes, str) else whole
+
+    def texts(self, column: str) -> list[str]:
+        """The cells of a column as they stand."""
+        at = self._column(column)
+        return [cells[at] for _, cells in self.rows]
 
     def integers(self, columns: str | Sequence[str], names: Sequence[str] = ()) -> Tensor:
         """Whole numbers, `[N]` or `[N, k]`; with `names`, the place of the cell's name among them."""
@@ -129,6 +136,11 @@ class Table:
         if isinstance(columns, str) or len(columns) != space.k:
             raise InputError(f"concepts are in columns {columns!r}, expected {space.k} columns, one per concept")
         return self._read(columns, lambda cell, _, concept: torch.tensor(value_number(cell, names[concept])))
+
+    def _of_cells(self, inputs: Any, columns: str | Sequence[str], boxes: Sequence[str] = ()) -> Any:
+        """The inputs, which then name the cell that a slot was read from; a tensor only as long as it is the same."""
+        inputs.cell_of = Cells(self, [columns] if isinstance(columns, str) else columns, boxes).cell_of
+        return inputs
 
     def _file(self, cell: str) -> Path:
         if not cell:
@@ -164,6 +176,21 @@ class Table:
                     whole = value.new_empty(len(self.rows), len(at), *value.shape)
                 whole[row, column] = value
         return whole[:, 0] if isinstance(columns, str) else whole
+
+
+class Cells(NamedTuple):
+    """Columns of a table, and boxes in what they name, that slots are read from."""
+
+    table: Table
+    columns: Sequence[str]  # one per slot
+    boxes: Sequence[str]  # one per slot, or none
+
+    def cell_of(self, example: int, slot: int) -> dict[str, str]:
+        """The file of a slot, and where it is named."""
+        column = self.columns[slot]
+        file = self.table.rows[example][1][self.table.header.index(column)]
+        box = f", box {self.boxes[slot]!r}" if self.boxes else ""
+        return {"file": str(self.table.path.parent / file), "column": column + box, "row": self.table.place(example)}
 
 
 def _pixel(cell: str, *_: int) -> Tensor:
