@@ -1,6 +1,6 @@
 """What `softpnet export` wrote, used elsewhere: concepts, labels, and the best reading for a label that is known.
 
-Needs numpy and onnxruntime alone; torch only where the file is one of torch's.
+Needs numpy, msgspec and onnxruntime alone; torch only where the file is one of torch's.
 """
 
 from softpnet.errors import InputError

@@ -388,7 +388,7 @@ BROKEN = {
     "complex numbers": (
         dict(data=with_data(inputs=lambda d: d.train.inputs + 0j)),
         "inputs",
-        "training set: inputs are torch.complex64, expected real or whole numbers",
+        "training set: inputs are complex64, expected real or whole numbers",
     ),
     "inputs as a list": (dict(data=with_data(inputs=lambda d: [1])), "data", "training set: example 0 has shape []"),
     "a slot too few": (dict(data=with_data(inputs=lambda d: d.train.inputs[:, :1])), "inputs", "have 1 slots"),
