@@ -125,5 +125,5 @@ def test_the_citation_names_the_paper_and_this_version():
 
 
 def test_the_changelog_begins_with_this_version():
-    heading = re.search(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)[1]
+    heading = re.search(r"^## (?!Unreleased)(.*)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)[1]
     assert heading.split()[0] == PROJECT["project"]["version"]
