@@ -109,6 +109,7 @@ class Learner(Trained):
         progress: Callable[[Progress], None] | None = None,
         watch: Watch | None = None,
         validation: float | Examples | None = None,
+        verbose: bool = False,
     ) -> Learner:
         """Train on inputs `[N, n, *shape]`, labels `[N]` or `[N, m]` and anchors.
 
@@ -116,7 +117,8 @@ class Learner(Trained):
             inputs: a tensor; or a source that is read when a batch asks for it, and has len(): a Dataset, a memory map.
             concepts: the true concepts `[N, k]`, for methods that train on them; no other method gets to see them.
             run: a folder that gets the configuration, metrics per epoch, checkpoints and the model.
-            resume: resume the run in that folder, if there is one, bit-exactly from its last checkpoint.
+            resume: resume the run in that folder, if there is one, bit-exactly from its last checkpoint. A finished one
+                is read, or goes on where it is to have more epochs.
             checkpoint_steps, checkpoint_seconds: how often a checkpoint is made, by steps, by time, or by both.
             progress: called after every step.
             watch: called after every epoch with the model as it would be if training ended there, and the method's
@@ -125,6 +127,7 @@ class Learner(Trained):
                 It may raise `StopTraining`, and so may `progress`: then training is at its end.
             validation: judges every epoch by labels alone, for `history` and the settings `patience` and `keep`:
                 examples, or the share of the given ones that is held out, as the setting of that name.
+            verbose: show progress, as the command line does: on a terminal a line that moves, elsewhere one per epoch.
 
         A process trains in one thread at a time, since torch has one random generator for all of them.
         Ctrl-C stops after the current step, and `interrupted` is true; so do SIGTERM and SIGHUP where there is a run
@@ -132,13 +135,26 @@ class Learner(Trained):
         """
         kept = Run(run, resume, checkpoint_steps, checkpoint_seconds)
         check_callbacks(progress=progress, watch=watch)
+        data = inputs, labels, anchors, concepts, validation
+        if not verbose:
+            return self._fit(kept, data, progress, watch)
+        from softpnet.training.display import Display
+
+        with Display(self, progress) as display:
+            return self._fit(kept, data, display.update, watch)
+
+    def _fit(
+        self, kept: Run, data: tuple[Any, ...], progress: Callable[[Progress], None] | None, watch: Watch | None
+    ) -> Learner:
+        *parts, validation = data
+        self.notes = []
         share, giver = self._share  # an earlier fit's is no matter of this one
         if isinstance(validation, (int, float)):
             share, giver, validation = validation, "user", None
         self.settings, self.given_by["validation"] = self.settings.override(validation=share), giver
-        given = self._accepted(inputs, labels, anchors, concepts, validation)
+        given = self._accepted(*parts, validation)
         config = functools.partial(self.config, given)
-        if kept.is_finished():  # answered before anything is built
+        if kept.is_finished(self.settings.epochs):  # answered before anything is built
             self.is_main_process = is_first()
             with kept.opened_finished(config) as folder:
                 return self._read_weights(folder)

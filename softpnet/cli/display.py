@@ -1,4 +1,4 @@
-"""What a person sees: progress while training, a table at the end."""
+"""What a person sees: what is waited for, and a table at the end."""
 
 from __future__ import annotations
 
@@ -7,116 +7,15 @@ import math
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Task as Line
-from rich.text import Text
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from softpnet.terminal import complain, console, harmless, hush, marked, say, say_table, unless_gone
+from softpnet.terminal import complain, console, marked, say, say_table
+from softpnet.training.display import stop_bar
 
 if TYPE_CHECKING:
-    from softpnet.learner import Learner
     from softpnet.task.task import Task
-    from softpnet.training.loop import Progress as Step
-
-SHORT = {
-    "loss_proto": "proto",
-    "loss_kl": "KL",
-    "loss_semantic": "semantic",
-    "loss_concepts": "concepts",
-    "gamma": "gamma",
-    "rule_weight": "lambda",
-    "validation_label_accuracy": "validation label",
-    "validation_rule_agreement": "agreement",
-}
-
-
-class Numbers(ProgressColumn):
-    """Those of the last step; before the first one, what is being done, and for how long."""
-
-    def __init__(self, model: Learner) -> None:
-        super().__init__()
-        self.model = model
-
-    def render(self, task: Line) -> Text:
-        numbers = task.fields["numbers"]
-        return Text(f"{self.stage()}, {task.elapsed or 0:.0f} s" if numbers is None else harmless(numbers))
-
-    def stage(self) -> str:
-        if not self.model.notes:  # they are there once the training is built
-            return "compiling the rule and checking the data"
-        frozen = any("features of the training inputs are computed once" in note for note in self.model.notes)
-        return "computing the features of the training inputs" if frozen else "starting"
-
-
-class Display:
-    """A progress line on a terminal; elsewhere, as in a log, a line per epoch on the standard output."""
-
-    def __init__(self, model: Learner) -> None:
-        self.console = console(error=True)
-        self.model = model
-        self.terminal = self.console.is_terminal  # it may be closed while the run goes on
-        self.bar = Progress(
-            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
-            BarColumn(bar_width=24),
-            Numbers(self.model),
-            TimeRemainingColumn(),
-            console=self.console,
-            disable=not self.terminal,
-        )
-        self.line: Any = None
-        self.told = False
-        self.judged: dict[str, float] = {}  # by the validation examples, after the last epoch
-
-    def __enter__(self) -> Display:
-        self.bar.start()
-        self.line = self.bar.add_task("", total=None, epoch=0, epochs=self.model.settings.epochs, numbers=None)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _stop(self.bar)
-
-    def update(self, step: Step) -> None:
-        if not self.told and self.model.is_main_process:
-            for note in self.model.notes:
-                say(note, flush=True)
-        self.told = True
-        if not self.terminal:
-            if step.epoch_done and self.model.is_main_process:
-                say(f"epoch {step.epoch + 1}/{step.epochs}: {self._numbers(step)}; {step.seconds:.3g} s", flush=True)
-            return
-        if step.warming_up:
-            self.bar.update(self.line, numbers="warming up on the anchors")
-            return
-        done = step.epoch * step.steps + step.step + 1
-        total = step.epochs * step.steps
-        self.bar.update(self.line, completed=done, total=total, epoch=step.epoch + 1, numbers=self._numbers(step))
-
-    def _numbers(self, step: Step) -> str:
-        self.judged |= {name: value for name, value in step.means.items() if name.startswith("validation_")}
-        known = self.judged | step.means
-        return "  ".join(
-            f"{SHORT.get(name, name)} {known[name]:.3g}"
-            for name in self.model.columns
-            if not math.isnan(known.get(name, math.nan))
-        )
-
-
-def _stop(bar: Progress) -> None:
-    """Take the bar down, also from a terminal that was closed."""
-    hush()
-    with unless_gone():
-        bar.stop()
-
 
 @contextlib.contextmanager
 def waiting(what: str) -> Iterator[None]:
@@ -129,7 +28,7 @@ def waiting(what: str) -> Iterator[None]:
     try:
         yield
     finally:
-        _stop(bar)
+        stop_bar(bar)
 
 
 def count_up(done: Iterable[str], total: int) -> None:
@@ -154,7 +53,7 @@ def count_up(done: Iterable[str], total: int) -> None:
             if not terminal:
                 complain(f"{at}/{total}: {name}; {left}")
     finally:
-        _stop(bar)
+        stop_bar(bar)
 
 
 def time_left(elapsed: float, done: int, total: int) -> str:

@@ -41,7 +41,7 @@ class Train:
     """Folder for the run; a new one under runs/ unless given."""
     resume: bool = False
     """Resume the run in that folder (unless given, the last one of this task, method and seed) bit-exactly from its
-    last checkpoint; without one, start."""
+    last checkpoint; without one, start. A finished run goes on if it is to have more epochs."""
     checkpoint_seconds: float = 60.0
     """Seconds between two checkpoints."""
     checkpoint_steps: int | None = None
@@ -55,7 +55,7 @@ class Train:
 
     def run(self) -> int:
         from softpnet import tasks
-        from softpnet.cli.display import Display, show_metrics
+        from softpnet.cli.display import show_metrics
         from softpnet.data.labelled_slots import with_labelled
         from softpnet.learner import Learner
         from softpnet.report.judge import judge
@@ -99,19 +99,18 @@ class Train:
         folder = self.out or name_folder(Path("runs"), f"{task.name}-{self.method}-seed{self.seed}")
         first_test = next(iter(data.tests.values()))
         keep_large_blocks()
-        with Display(model) as display:
-            model.fit(
-                data.train.inputs,
-                data.train.labels,
-                anchors,
-                concepts=data.train.concepts,
-                run=folder,
-                resume=self.resume,
-                checkpoint_seconds=self.checkpoint_seconds,
-                checkpoint_steps=self.checkpoint_steps,
-                progress=display.update,
-                watch=(lambda now, state: now.score(*first_test)) if self.watch else None,
-            )
+        model.fit(
+            data.train.inputs,
+            data.train.labels,
+            anchors,
+            concepts=data.train.concepts,
+            run=folder,
+            resume=self.resume,
+            checkpoint_seconds=self.checkpoint_seconds,
+            checkpoint_steps=self.checkpoint_steps,
+            watch=(lambda now, state: now.score(*first_test)) if self.watch else None,
+            verbose=True,
+        )
         if model.is_main_process:
             metrics = judge(model, data, folder, self.pictures)
             kept = model.settings.keep

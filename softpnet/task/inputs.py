@@ -14,7 +14,7 @@ from softpnet.runtime.inputs import check_kind, check_size, check_values, is_rea
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Data, Examples, Inputs
 from softpnet.task.integers import as_int64, as_tensor, is_integer, tensor_as_array
-from softpnet.task.lazy import SAMPLE, LazyInputs, as_inputs, first_readable
+from softpnet.task.lazy import SAMPLE, LazyInputs, as_inputs
 from softpnet.task.task import AUTO, Task
 
 FAR_ABOVE_ONE = 10
@@ -131,7 +131,7 @@ def warn_of_other_scale(inputs: Inputs, anchors: Tensor) -> None:
 
 def _some(inputs: Inputs) -> Tensor:
     """Some inputs, evenly spread; of a source, the first alone."""
-    return inputs[:: max(1, len(inputs) // SAMPLE)] if isinstance(inputs, Tensor) else first_readable(inputs)
+    return inputs[:: max(1, len(inputs) // SAMPLE)] if isinstance(inputs, Tensor) else inputs.example[None]
 
 
 def _is_image(size: Sequence[int]) -> bool:
@@ -140,7 +140,7 @@ def _is_image(size: Sequence[int]) -> bool:
 
 
 def _are_unscaled(images: Tensor) -> bool:
-    """Whether these real numbers are bytes by their values; counts and boards hardly come to their upper half."""
+    """Whether these real numbers are bytes by their values; boards and small counts stay in the lower half."""
     if not images.is_floating_point():
         return False
     low, high = images.aminmax()

@@ -37,8 +37,8 @@ class LazyInputs:
         if self.count == 0:
             raise InputError("inputs are empty, expected at least one")
         self.shape, self.dtype = torch.Size([self.count]), torch.float32  # until the first item is known
-        first = self.first()
-        self.shape, self.dtype = torch.Size([self.count, *first.shape]), first.dtype
+        self.example = self.first()  # [n, *shape], what inputs are like
+        self.shape, self.dtype = torch.Size([self.count, *self.example.shape]), self.example.dtype
 
     def __len__(self) -> int:
         return self.count

@@ -27,6 +27,8 @@ from softpnet.training import environment
 from softpnet.training.config import Compiled, Config, Origin, parse_config, read_config
 from softpnet.training.environment import differences
 from softpnet.training.folder import CONFIG, RunFolder
+from softpnet.training.history import read_epochs
+from softpnet.training.model_file import holds_finished_model
 from softpnet.training.processes import agreed
 
 if TYPE_CHECKING:
@@ -56,10 +58,19 @@ def described(task: Task, settings: Settings, **chosen: Any) -> Config:
     )
 
 
-def check_same_run(folder: RunFolder, config: Config) -> None:
-    """Raise where the run in the folder is another one; warn where it was begun elsewhere."""
+def check_same_run(folder: RunFolder, config: Config) -> Config | None:
+    """Raise where the run in the folder is another one; warn where it was begun elsewhere.
+
+    The configuration that it has from now on, where all its epochs are done and it is to have more.
+    """
     then = read_config(folder)
     now = parse_config(config.to_bytes(), folder.path / CONFIG)  # as it would be read back
+    longer = None
+    if now.settings.epochs > (done := then.settings.epochs):
+        if holds_finished_model(folder) or len(read_epochs(folder)) == done:
+            settings = dataclasses.replace(then.settings, epochs=now.settings.epochs)
+            given_by = then.given_by | {"epochs": now.given_by["epochs"]}
+            longer = then = msgspec.structs.replace(then, settings=settings, given_by=given_by)
     changed = [word for name in SAME for word in _changes(name, getattr(then, name), getattr(now, name))]
     changed += _changes("options", *(entry.origin and entry.origin.options for entry in (then, now)))
     changed += _changes("weights of init", *(entry.init and entry.init.sha256 for entry in (then, now)))
@@ -81,6 +92,18 @@ def check_same_run(folder: RunFolder, config: Config) -> None:
             f"was never stopped: {'; '.join(elsewhere)}",
             stacklevel=2,
         )
+    if longer is not None:
+        schedule = (
+            "its learning rate rises again and falls to zero by the last one, another schedule than that of"
+            if longer.settings.decay_to_zero
+            else "it computes what it would have with"
+        )
+        warnings.warn(
+            f"the finished run in {folder.path} goes on to {longer.settings.epochs:,} epochs: {schedule} so many from "
+            "the start",
+            stacklevel=2,
+        )
+    return longer
 
 
 def check_alike(fabric: Fabric, config: Config) -> None:

@@ -102,6 +102,13 @@ def holds_finished_model(folder: RunFolder) -> bool:
     return _finished(from_safetensors(folder.read(MODEL), path)[1], path)
 
 
+def mark_unfinished(folder: RunFolder) -> None:
+    """Let the model in the folder, if there is one, be that of a run which goes on."""
+    if MODEL in folder and MODEL not in folder.removed():
+        tensors, notes = from_safetensors(folder.read(MODEL), folder.path / MODEL)
+        folder.write(MODEL, to_safetensors(tensors, {**notes, FINISHED: "false"}))
+
+
 def _finished(notes: Mapping[str, str], path: Path) -> bool:
     note = notes.get(FINISHED)
     if note not in ("true", "false"):

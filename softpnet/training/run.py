@@ -16,7 +16,7 @@ from softpnet.errors import InputError, SoftPNetError, StopTraining
 from softpnet.storage import refuse_code
 from softpnet.task.hardware import Hardware
 from softpnet.training.checkpoint import Checkpoints, check_checkpoint_times
-from softpnet.training.config import Config
+from softpnet.training.config import Config, read_config
 from softpnet.training.folder import CONFIG, EPOCHS, RunFolder
 from softpnet.training.history import write_epochs
 from softpnet.training.identity import check_alike, check_same_run
@@ -25,7 +25,7 @@ from softpnet.training.launcher import is_first, is_restarted
 from softpnet.training.lock import InUseError, is_signed, signature
 from softpnet.training.loop import Progress, Training
 from softpnet.training.memory import step_memory_errors_named
-from softpnet.training.model_file import holds_finished_model
+from softpnet.training.model_file import holds_finished_model, mark_unfinished
 from softpnet.training.processes import agreed, any_process, launched, lost_processes_named, totals
 from softpnet.training.validation import METRICS, is_exhausted
 
@@ -51,9 +51,12 @@ class Run:
         self.times = checkpoint_steps, checkpoint_seconds
         self.stop = Stop()
 
-    def is_finished(self) -> bool:
-        """Whether there is nothing left to train: asked before anything is built."""
-        return self.path is not None and self.resume and holds_finished_model(RunFolder(self.path))
+    def is_finished(self, epochs: int) -> bool:
+        """Whether there is nothing left to train of so many epochs: asked before anything is built."""
+        if self.path is None or not self.resume:
+            return False
+        folder = RunFolder(self.path)
+        return holds_finished_model(folder) and (CONFIG not in folder or epochs <= read_config(folder).settings.epochs)
 
     @contextlib.contextmanager
     def opened(self, config: Callable[[], Config], fabric: Fabric) -> Iterator[None]:
@@ -162,7 +165,10 @@ def begin(folder: RunFolder, config: Config, resume: bool, fabric: Fabric) -> bo
             if not resume:
                 raise InputError(f"{folder.path} already holds a run; resume it, name another folder or remove it")
             folder.verify()
-            check_same_run(folder, config)
+            longer = check_same_run(folder, config)
+            if longer is not None:
+                mark_unfinished(folder)  # first: a crash in between leaves a run that may become longer
+                folder.write(CONFIG, longer.to_bytes())
         except SoftPNetError as error:
             failed = error
     agreed(fabric, failed)
@@ -191,7 +197,7 @@ def follow(
     stop: Stop,
     after_epoch: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Train to the end, or until a stop is asked for; then a checkpoint is made, and the answer is False.
+    """Train to the end, or until a stop is asked for; then the answer is False. A checkpoint is made in both cases.
 
     What is found after an epoch joins that epoch's record, before anything is written.
     """
@@ -200,6 +206,7 @@ def follow(
         write_epochs(checkpoints.folder, training.records)  # someone has removed it, but the checkpoint knows
     # A run may have been cut off when its patience was at an end, but before it was saved.
     training.ended = is_exhausted(training.records, training.settings.patience)
+    due = True  # there is one already, if no step is left
     for step in training.steps():
         if step.epoch_done:
             asked = _asks_to_end(after_epoch)  # which may end it too
@@ -216,6 +223,9 @@ def follow(
             checkpoints.save()
         if stopping:
             return training.ended or training.at.epoch == training.settings.epochs
+    if checkpoints is not None and not due:
+        training.check_finite()
+        checkpoints.save()  # from which it can go on, if it is to have more epochs
     return True
 
 

@@ -28,6 +28,7 @@ from softpnet.cli import display
 from softpnet.cli.display import show_metrics
 from softpnet.report import remarks
 from softpnet.task.data import make_data
+from softpnet.training.display import Numbers
 from softpnet.training.streams import Streams
 from torture.subject import PATIENCE_S, wait_for
 
@@ -869,7 +870,7 @@ def test_a_terminal_shows_epoch_gamma_and_lambda(interrupted):
     ],
 )
 def test_before_the_first_step_a_terminal_says_what_is_being_done(notes, shown):
-    column = display.Numbers(types.SimpleNamespace(notes=notes))
+    column = Numbers(types.SimpleNamespace(notes=notes))
     line = types.SimpleNamespace(fields={"numbers": None}, elapsed=12.3)
     assert column.render(line).plain == f"{shown}, 12 s"
     line.fields["numbers"] = "KL 0.1"

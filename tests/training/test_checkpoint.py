@@ -17,6 +17,7 @@ from softpnet.task.task import Corruption
 from softpnet.training import environment
 from softpnet.training.checkpoint import Checkpoints
 from softpnet.training.folder import RunFolder
+from softpnet.training.loop import Training
 from torture.subject import PATIENCE_S
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -178,9 +179,9 @@ def test_the_last_two_checkpoints_are_kept_and_no_other(tmp_path):
     assert max(kept) == 2 and len(list(tmp_path.glob("checkpoint-*"))) == 2
 
 
-def test_checkpoints_come_every_so_many_steps_or_seconds(tmp_path):
+def test_checkpoints_come_every_so_many_steps_or_seconds_and_at_the_end(tmp_path):
     model = Learner(task(), encoder=Noisy, epochs=3, batch_size=8, warmup_steps=0, episodes=2)
-    for name, times, made in (("steps", (4, None), 2), ("seconds", (None, 0.0), 9), ("none", (None, None), 0)):
+    for name, times, made in (("steps", (4, None), 3), ("seconds", (None, 0.0), 9), ("none", (None, None), 1)):
         seen = set()
         look = lambda step, at=tmp_path / name: seen.update(p.name for p in at.glob("checkpoint-*"))  # noqa: B023, E731
         steps, seconds = times
@@ -210,6 +211,92 @@ def test_a_finished_run_is_not_trained_again(whole, tmp_path):
     model = fit(tmp_path, seen.append, resume=True)
     assert not seen and len(model.history) == 3 and outcome(tmp_path) == whole
     assert model.predict(IMAGES).concepts.shape == (20, 3)
+
+
+LONGER = "the finished run in .* goes on to 4 epochs: "
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"targets": "kbest"}, {"keep": "best", "validation": 0.2, "views": True, "views_delay": 3}],
+    ids=str,
+)
+def test_a_finished_run_goes_on_to_the_bits_of_one_that_had_more_epochs_from_the_start(tmp_path, settings):
+    settings = {"preset": "paper"} | settings
+    fit(tmp_path / "whole", epochs=4, **settings)
+    fit(tmp_path / "longer", epochs=2, **settings)
+    with pytest.warns(UserWarning, match=f"{LONGER}it computes what it would have with so many from the start"):
+        model = fit(tmp_path / "longer", epochs=4, resume=True, **settings)
+    assert outcome(tmp_path / "longer") == outcome(tmp_path / "whole") and len(model.history) == 4
+    longer, config = (json.loads((tmp_path / name / "config.json").read_text()) for name in ("longer", "whole"))
+    assert longer == config
+
+
+def test_a_run_that_goes_on_begins_a_new_fall_of_its_learning_rate_and_says_so(tmp_path):
+    fit(tmp_path, epochs=2)
+    rates, at = [], Training._update
+
+    def update(self, loss, where):
+        rates.append(self.adam.param_groups[0]["lr"])
+        at(self, loss, where)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.warns(UserWarning, match=f"{LONGER}its learning rate rises"):
+        patch.setattr(Training, "_update", update)
+        fit(tmp_path, epochs=4, resume=True, halve_every=1)
+    steps = [(epoch, step) for epoch in (2, 3) for step in range(3)]
+    assert rates == pytest.approx([1e-3 * 0.5**epoch * (1 - (epoch + step / 3) / 4) for epoch, step in steps])
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 6])
+def test_a_run_that_crashed_while_it_went_on_resumes_to_the_same_bits(tmp_path, count):
+    for name in ("whole", "cut"):
+        fit(tmp_path / name, epochs=2)
+    with pytest.warns(UserWarning, match=LONGER):
+        fit(tmp_path / "whole", epochs=4, resume=True)
+    with pytest.raises(Crash), pytest.warns(UserWarning, match=LONGER):
+        fit(tmp_path / "cut", crash_at(count), epochs=4, resume=True)
+    assert Learner.load(tmp_path / "cut", task=task(), encoder=Noisy).interrupted
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(tmp_path / "cut", epochs=4, resume=True)
+    assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_a_crash_before_the_longer_run_was_written_down_loses_nothing(tmp_path, monkeypatch, name):
+    for folder in ("whole", "cut"):
+        fit(tmp_path / folder, epochs=2)
+    with pytest.warns(UserWarning, match=LONGER):
+        fit(tmp_path / "whole", epochs=4, resume=True)
+    write = RunFolder.write
+
+    def crash(self, written, data):
+        if written == name:
+            raise Crash
+        write(self, written, data)
+
+    with monkeypatch.context() as patch, pytest.raises(Crash), pytest.warns(UserWarning, match=LONGER):
+        patch.setattr(RunFolder, "write", crash)
+        fit(tmp_path / "cut", epochs=4, resume=True)
+    with pytest.warns(UserWarning, match=LONGER):
+        fit(tmp_path / "cut", epochs=4, resume=True)
+    assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("change", [{"epochs": 1}, {"epochs": 4, "batch_size": 10}, {"epochs": 4, "seed": 1}])
+def test_a_finished_run_goes_on_with_nothing_but_more_epochs(tmp_path, change):
+    fit(tmp_path, epochs=2)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"}
+    with pytest.raises(InputError, match=r"holds another run: (epochs was 2, is 1|batch_size|seed)"):
+        fit(tmp_path, resume=True, **{"epochs": 2} | change)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"} == before
+
+
+def test_a_run_that_was_stopped_before_its_end_gets_no_more_epochs(tmp_path):
+    with pytest.raises(Crash):
+        fit(tmp_path, crash_at(8), epochs=2)
+    with pytest.raises(InputError, match="holds another run: epochs"):
+        fit(tmp_path, epochs=4, resume=True)
 
 
 def test_resuming_a_folder_without_a_run_begins_one(whole, tmp_path):
