@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from softpnet.catalogue import optional_package
 from softpnet.errors import TaskError
 from softpnet.storage import read_plain
 
@@ -36,8 +37,7 @@ def check_arithmetic(what: str, text: str, control: Any) -> None:
 
     `control` has its text. Before it is grounded, this looks at the constants alone: some crash clingo.
     """
-    from clingo import ast
-
+    ast = optional_package("clingo.ast", "solvers")
     statements: list[Any] = []
     ast.parse_string(text, statements.append, logger=lambda code, message: None)
     included = {statement.location.begin.filename for statement in statements} - {"<string>"}
