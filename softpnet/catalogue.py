@@ -115,8 +115,8 @@ def _import(
     first = name.partition(".")[0]
     if level or not _is_beside(package, first):
         return builtins.__import__(name, globals, locals, fromlist or (), level)
-    found = builtins.__import__(f"{package}.{name}", globals, locals, fromlist or ())
-    return found if fromlist else sys.modules[f"{package}.{first}"]
+    module = builtins.__import__(f"{package}.{name}", globals, locals, fromlist or ())
+    return module if fromlist else sys.modules[f"{package}.{first}"]
 
 
 def _is_beside(package: str, name: str) -> bool:

@@ -550,9 +550,10 @@ def test_a_missing_model_or_folder_is_refused(copied):
 # The run folder
 
 
-def test_a_run_folder_holds_the_configuration_the_epochs_and_the_model(saved):
+def test_a_run_folder_holds_the_configuration_the_epochs_the_model_and_the_last_checkpoint(saved):
     folder, model = saved
     assert sorted(path.name for path in folder.iterdir()) == [
+        "checkpoint-000001-0002-00000000-process0.safetensors",
         "config.json",
         "epochs.jsonl",
         "manifest.sha256",

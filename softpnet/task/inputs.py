@@ -103,13 +103,13 @@ def check_examples(examples: Examples, task: Task, input_shape: torch.Size) -> N
 def warn_of_images(task: Task, inputs: Inputs, anchors: Tensor) -> None:
     """Warn where training inputs, or anchors `[M, *shape]`, look like pixels of 0 to 255, or like images without a
     channel."""
-    shown, size = _some(inputs), tuple(inputs.shape[2:])
-    if any(_is_image(size) and _are_unscaled(each) for each in (shown, anchors)):
+    sample, size = _some(inputs), tuple(inputs.shape[2:])
+    if any(_is_image(size) and _are_unscaled(each) for each in (sample, anchors)):
         warnings.warn(
             "inputs or anchors are real numbers that look like pixels of 0 to 255, expected 0 to 1; divide them by 255",
             stacklevel=2,
         )
-    if task.augment == AUTO and len(size) == 2 and _is_image(size) and is_real(shown.dtype) and shown.min() >= 0:
+    if task.augment == AUTO and len(size) == 2 and _is_image(size) and is_real(sample.dtype) and sample.min() >= 0:
         warnings.warn(
             f"inputs of size {size[0]}x{size[1]} look like images without a channel, which are not augmented; give "
             "them one by inputs.unsqueeze(2), and anchors by unsqueeze(1), or set augment=None if they are no images",
@@ -121,8 +121,8 @@ def warn_of_other_scale(inputs: Inputs, anchors: Tensor) -> None:
     """Warn where images go up to 255, but the anchors of a trained model, `[M, *shape]`, from 0 to 1."""
     if not _is_image(tuple(anchors.shape[1:])) or anchors.min() < 0 or anchors.max() > 1:
         return
-    shown = _some(inputs)
-    if shown.is_floating_point() and shown.min() >= 0 and FAR_ABOVE_ONE < (high := float(shown.max())) <= 255:
+    sample = _some(inputs)
+    if sample.is_floating_point() and sample.min() >= 0 and FAR_ABOVE_ONE < (high := float(sample.max())) <= 255:
         warnings.warn(
             f"inputs go up to {high:.4g}, but the model was trained on pixels of 0 to 1; divide them by 255",
             stacklevel=2,
