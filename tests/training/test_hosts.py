@@ -362,7 +362,7 @@ def test_what_is_not_drawn_by_row_is_the_same_in_all_processes():
 
 
 def test_batches_of_hosts_are_settings_of_the_hardware():
-    with pytest.raises(InputError, match="batch_norm is 'global', expected one of synchronised, local"):
+    with pytest.raises(InputError, match="setting batch_norm is 'global', expected one of 'synchronised', 'local'"):
         Hardware(batch_norm="global").check()
     for wait in (0, 10**9):
         with pytest.raises(InputError, match=f"wait_seconds is {wait}, expected 1 to 86,400"):
