@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: quickstart test tests quick processes names notebooks docs browser bench torture check ruff mypy clean
+.PHONY: quickstart test tests quick quick-venv processes names notebooks docs browser bench torture check ruff mypy clean
 
 quickstart: $(READY)
 	$(BIN)/softpnet train kand_logic --option train=1000
@@ -19,9 +19,13 @@ tests: $(READY)
 	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not processes" --cov --cov-report=
 
 # a part of the tests that takes a minute, on another Python: make quick PYTHON=python3.13
-quick: .venv-quick/.ready
-	.venv-quick/bin/python -m pytest --numprocesses 2 --dist worksteal -m "not processes" \
+QUICK = .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+quick: quick-venv
+	$(QUICK)/bin/python -m pytest --numprocesses 2 --dist worksteal -m "not processes" \
 	  tests/task tests/rules tests/runtime tests/methods tests/targets tests/test_learner.py tests/test_extending.py
+
+quick-venv:
+	$(MAKE) --no-print-directory $(QUICK)/.ready
 
 # the tests that kill, stop and join whole processes: apart, since they mostly wait
 processes: $(READY)
@@ -74,4 +78,4 @@ mypy: $(READY)
 	touch $@
 
 clean:
-	rm -rf .venv .venv-quick
+	rm -rf .venv .venv-3.*

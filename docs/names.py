@@ -42,6 +42,8 @@ def name_rows(name: str, members: str) -> list[tuple[str, str]]:
     docs = {name: (inspect.getdoc(value) or "") if documented else variable_docs(pkgutil.resolve_name(home))[last]}
     if members == "true":
         docs |= {f"{last}.{field}": doc for field, doc in variable_docs(value).items()}
+        public = [each for each, member in vars(value).items() if each[0] != "_" and inspect.isroutine(member)]
+        docs |= {f"{last}.{each}": inspect.getdoc(getattr(value, each)) or "" for each in public}
     else:
         docs |= {f"{last}.{each}": inspect.getdoc(getattr(value, each)) or "" for each in re.findall(r"\w+", members)}
     return [(f"`{each}`", first_sentence(doc)) for each, doc in docs.items()]

@@ -2,7 +2,7 @@
 
 The folder is that of the usual preprocessed files (`bdd2048`): `train_BDD_OIA.pkl`, `val_BDD_OIA.pkl` and
 `test_BDD_OIA.pkl` list the images with their actions and reasons, `inputs/NAME.pt` has the 2,048 features of an image.
-They are pickles: read as numbers, strings, lists and arrays, and nothing that they name is imported or called.
+They are pickles: read as lists, dicts, strings, numbers and plain tensors, and nothing that they name is called.
 """
 
 from __future__ import annotations

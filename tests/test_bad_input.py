@@ -784,7 +784,7 @@ def centred(z):
 @pytest.mark.parametrize("function", [centred, lambda z: z.flip(0), lambda z: z - z[:1], lambda z: z / z.norm()])
 @pytest.mark.parametrize("frozen", [False, True])
 def test_an_encoder_that_depends_on_the_rest_of_the_batch_is_refused(function, frozen):
-    parts = "the encoder of group 'concept' gives an input another vector in another batch", "nn.LayerNorm"
+    parts = "the encoder of group 'concept' gives the same input different vectors in different batches", "nn.LayerNorm"
     encoder = Then(Small(), function).requires_grad_(not frozen)
     assert_refused(*parts, encoder=encoder)
     examples = Examples(IMAGES, LABELS)
@@ -883,7 +883,7 @@ def test_pixels_that_are_no_numbers_are_named(value):
     inputs = IMAGES.double()
     inputs[5, 1, 0, 3, 3] = inputs[9, 0, 0, 0, 0] = value
     parts = "2 of them", f"first {value:g} in number 5", "clean or drop"
-    assert_refused("inputs hold NaN or infinite numbers", *parts, inputs=inputs)
+    assert_refused("inputs hold NaN, infinity", *parts, inputs=inputs)
 
 
 BYTES = 255 * IMAGES

@@ -29,6 +29,7 @@ from softpnet.cli.table import ResultTable
 from softpnet.cli.train import INTERRUPTED, Train
 from softpnet.errors import EchoedError, InputError, ShareWarning, SoftPNetError, describe
 from softpnet.terminal import complain, harmless, open_closed_streams, silence, unless_gone
+from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.interrupt import ENDINGS, heeded
 from softpnet.training.launcher import is_first
 from softpnet.training.memory import memory_errors_named
@@ -68,6 +69,7 @@ def main() -> None:
         chosen, unknown = _parsed(command, sys.argv[1:])
         if unknown:
             raise InputError(explained(sys.argv[1:], COMMANDS, unknown))
+        keep_large_blocks()
         with memory_errors_named("this command", "give it less at once, or a larger machine"):
             code = chosen.run()
         with unless_gone():

@@ -64,7 +64,6 @@ class Train:
         from softpnet.rules.function import check_rule
         from softpnet.task.data import make_data
         from softpnet.task.inputs import check_data
-        from softpnet.training.allocator import keep_large_blocks
         from softpnet.training.folder import free_run_folder, last_run_folder
         from softpnet.training.launcher import is_first, launcher
         from softpnet.training.streams import Streams
@@ -88,7 +87,7 @@ class Train:
         if tables := [Path(name) for name in flat(self.anchors)]:
             anchors, count = with_labelled(tables, task.space, data.train.inputs, anchors)
             if is_first():
-                say(f"{count} slots of {', '.join(map(str, tables))} join the anchors")
+                say(f"anchors from {', '.join(map(str, tables))}: {count}")
         started = launcher()
         if self.out is None and started is not None and started.processes > 1:
             raise InputError(
@@ -98,7 +97,6 @@ class Train:
         name_folder = last_run_folder if self.resume else free_run_folder
         folder = self.out or name_folder(Path("runs"), f"{task.name}-{self.method}-seed{self.seed}")
         first_test = next(iter(data.tests.values()))
-        keep_large_blocks()
         model.fit(
             data.train.inputs,
             data.train.labels,

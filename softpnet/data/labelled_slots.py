@@ -74,7 +74,7 @@ def with_labelled(
                 joined[group.name] = joined[group.name].joined(more)
                 count += len(rows)
         if count == before:
-            raise InputError(f"{path} has no row that is filled in, expected what at least one slot shows")
+            raise InputError(f"no row of {path} is filled in; name the value of at least one slot")
     return joined, count
 
 
@@ -111,8 +111,8 @@ def _check_digests(table: Table, rows: Sequence[int], inputs: Tensor) -> None:
     for row, digest in zip(rows, _digests(inputs), strict=True):
         if suggested[row] != digest:
             raise InputError(
-                f"{table.place(row)}: the slot has another input than when it was suggested; train with the seed, "
-                f"options and files of that run, or remove the column {DIGEST!r} if the input only looks different"
+                f"{table.place(row)}: the input of this slot has changed since it was suggested; use the seed, options "
+                f"and files of that run, or remove the column {DIGEST!r} to skip this check"
             )
 
 

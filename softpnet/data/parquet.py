@@ -49,7 +49,7 @@ def _check_size(metadata: Any, names: list[str], path: Path) -> None:
     if size > limit:
         raise ValueError(
             f"its {metadata.num_rows:,} rows of {len(names)} columns take about {size / 1e6:,.0f} MB of memory, "
-            f"expected at most {limit / 1e6:,.0f} from a file of this size; save it as CSV if all is meant"
+            f"expected at most {limit / 1e6:,.0f} from a file of this size; if it is really so large, save it as CSV"
         )
 
 

@@ -145,9 +145,9 @@ def check_evaluation(space: ConceptSpace, encoders: Mapping[str, nn.Module], anc
             )
         if not gap <= ROUNDING:
             raise InputError(
-                f"the encoder of group {group.encoder!r} gives an input another vector in another batch: in evaluation "
-                f"mode they differ by {100 * gap:.2g} % of the largest entry, expected rounding alone; compute a "
-                "vector from its own input, by nn.LayerNorm in place of a mean over the batch"
+                f"the encoder of group {group.encoder!r} gives the same input different vectors in different batches "
+                f"(by {100 * gap:.0f} % of the largest entry, in evaluation mode); use no statistics of the batch and "
+                "nothing random there, as nn.LayerNorm in place of a mean over the batch"
             )
 
 

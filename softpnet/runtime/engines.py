@@ -39,8 +39,8 @@ def check_seal(data: bytes, path: Path) -> None:
     end = len(data) - len(seal) - DIGITS
     if data[max(0, end) : -DIGITS] != seal:
         raise InputError(
-            f"{path} does not end in its sha256: it is damaged, no export, or of an older softpnet; export the run "
-            "again"
+            f"{path} does not end in its sha256: it is damaged, not an export, or written by an older softpnet; "
+            "export the run again"
         )
     if digest(memoryview(data)[:end]).encode() != data[-DIGITS:]:
         raise InputError(f"{path} is damaged: its content has another sha256 than it ends in; export the run again")

@@ -20,7 +20,7 @@ def as_array(inputs: Any, what: str = "inputs") -> np.ndarray:
     try:
         array = np.asarray(inputs)
     except (TypeError, ValueError, RuntimeError) as error:  # ragged lists, and tensors that numpy lacks
-        raise InputError(f"{what} are no array ({error}); give an array of numbers") from error
+        raise InputError(f"{what} cannot be read as an array ({error}); give an array of numbers") from error
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise InputError(f"{what} are {array.dtype}, expected real or whole numbers of at most 64 bits; convert them")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
@@ -38,8 +38,8 @@ def check_values(array: np.ndarray, what: str, rank: int, shape: str) -> None:
     ids, _, value = not_finite(array)
     if ids:
         raise InputError(
-            f"{what} hold NaN or infinite numbers in {len(ids)} of them, first {value} in number {ids[0]}, expected "
-            f"{FINITE}; clean or drop them"
+            f"{what} hold NaN, infinity or numbers too large for float32 in {len(ids)} of {len(array)}, first {value} "
+            f"in number {ids[0]}; clean or drop them"
         )
 
 
@@ -94,8 +94,8 @@ def check_ids(array: np.ndarray, rows: np.ndarray, what: str = "inputs") -> None
         first, *at = np.argwhere(wrong)[0]
         most = int(rows[tuple(at)]) - 1
         raise InputError(
-            f"{what} hold the id {array[(first, *at)]}, expected 0 to {most:,}, the rows of the encoder's table; "
-            "correct it, or train with a larger table"
+            f"{what} hold the id {array[(first, *at)]} in number {first}, expected 0 to {most:,}, the rows of the "
+            "encoder's table; correct it, or train with a larger table"
         )
 
 

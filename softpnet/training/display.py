@@ -47,7 +47,7 @@ class Numbers(ProgressColumn):
 
 
 QUIET_S = 300.0
-"""A log gets a line where there was none for so long: with steps that take less, one in ten minutes."""
+"""A log gets a line after the first step that ends so long after the last line."""
 
 
 class Display:

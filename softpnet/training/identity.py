@@ -93,14 +93,14 @@ def check_same_run(folder: RunFolder, config: Config) -> Config | None:
             stacklevel=2,
         )
     if longer is not None:
-        schedule = (
-            "its learning rate rises again and falls to zero by the last one, another schedule than that of"
+        result = (
+            "its learning rate rises again first, so the result differs from"
             if longer.settings.decay_to_zero
-            else "it computes what it would have with"
+            else "the result is that of"
         )
+        epochs = f"{longer.settings.epochs:,} epochs"
         warnings.warn(
-            f"the finished run in {folder.path} goes on to {longer.settings.epochs:,} epochs: {schedule} so many from "
-            "the start",
+            f"the finished run in {folder.path} goes on to {epochs}; {result} a run of {epochs} from the start",
             stacklevel=2,
         )
     return longer

@@ -392,7 +392,7 @@ BROKEN = {
     ),
     "inputs as a list": (dict(data=with_data(inputs=lambda d: [1])), "data", "training set: example 0 has shape []"),
     "a slot too few": (dict(data=with_data(inputs=lambda d: d.train.inputs[:, :1])), "inputs", "have 1 slots"),
-    "infinite pixels": (dict(data=with_data(inputs=lambda d: d.train.inputs / 0)), "inputs", "NaN or infinite numbers"),
+    "infinite pixels": (dict(data=with_data(inputs=lambda d: d.train.inputs / 0)), "inputs", "NaN, infinity"),
     "another size in the test set": (
         dict(data=with_data(tests=lambda d: {"large": d.train._replace(inputs=torch.zeros(20, 2, 1, 9, 9))})),
         "inputs",

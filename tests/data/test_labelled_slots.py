@@ -102,7 +102,7 @@ def test_slots_that_are_suggested_filled_in_and_trained_on_are_anchors(home, sof
         assert not cell or f"(file {cell['file']}, column {cell['column']}, row {cell['row']})" in out
 
     code, out, error = softpnet_here("train", *task, "--anchors", "labels.csv", "--out", "second", "--no-pictures")
-    assert code == 0 and out.startswith("2 slots of labels.csv join the anchors\n"), error
+    assert code == 0 and out.startswith("anchors from labels.csv: 2\n"), error
     train = make_data(tasks.load("bars.py", {"read": read}), Streams(0)).train
     ours = [train.inputs[int(row["example"])][int(row["slot"])] for row in (rows[0], rows[2])]
     first, second = (Learner.load(home / run, origin="bars.py").anchors[0] for run in ("first", "second"))
@@ -126,8 +126,8 @@ def test_what_is_wrong_with_a_filled_in_table_is_named_with_its_row(home, softpn
 
     error = refused(["", "tall"])
     assert "labels.csv, line 3, column 'value': 'tall', expected one of ['low', 'mid', 'high'], or a number" in error
-    assert "labels.csv has no row that is filled in" in refused([])
-    assert "labels.csv, line 2: the slot has another input than when it was suggested" in refused(["low"], "--seed", 1)
+    assert "no row of labels.csv is filled in" in refused([])
+    assert "labels.csv, line 2: the input of this slot has changed" in refused(["low"], "--seed", 1)
     code, _, error = softpnet_here("suggest", "run", "--task", "bars.py", "--into", "labels.csv")
     assert code == 2 and "labels.csv is there already, and may hold labels" in error
 

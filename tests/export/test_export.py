@@ -204,7 +204,7 @@ def pixels(shape, kind):
         (pixels((2, 3, 4), "longdouble"), "expected real or whole numbers of at most 64 bits"),
         (np.full((2, 3, 4), "a"), "inputs are <U1"),
         ([[["a"] * 4] * 3], "inputs are <U1"),
-        ([[[1.0], [1.0, 2.0]]], "inputs are no array"),
+        ([[[1.0], [1.0, 2.0]]], "inputs cannot be read as an array"),
         ([], "inputs have rank 1"),
         (pixels((2, 3, 4), "float32")[0, 0], r"inputs have rank 1 \(shape \[4\]\), expected \[N, n, ...\]"),
         (pixels((2, 3, 5), "float32"), r"inputs have size \[5\], expected \[4\] as in training"),
@@ -212,9 +212,9 @@ def pixels(shape, kind):
         (pixels((2, 1, 4), "float32"), "inputs have 1 slots"),
         (np.zeros((0, 3, 4), np.float32), "inputs are empty"),
         (np.zeros((2, 0, 4), np.float32), "inputs have 0 slots"),
-        (np.array([0, np.nan, 1, np.inf] * 6, np.float32).reshape(2, 3, 4), "inputs hold NaN or infinite numbers in 2"),
+        (np.array([0, np.nan, 1, np.inf] * 6, np.float32).reshape(2, 3, 4), "too large for float32 in 2 of 2"),
         (np.full((1, 3, 4), 3e38, np.float32), "1 of 1 examples cannot be read, number 0 first: .* 3e[+]38 to 3e[+]38"),
-        (np.full((1, 3, 4), -1e300), r"first -1e\+300 in number 0, expected finite numbers of at most 3.4e\+38"),
+        (np.full((1, 3, 4), -1e300), r"for float32 in 1 of 1, first -1e\+300 in number 0"),
     ],
 )
 def test_a_learner_and_its_export_take_the_same_inputs_and_refuse_others_in_the_same_words(model, opened, inputs, said):
@@ -273,11 +273,11 @@ def opened_columns(request, columns, tmp_path_factory):
         (0, 4, "int64", None),
         (1, 8, "uint16", None),
         (2, -7, "int32", None),
-        (0, -1, "int64", "inputs hold the id -1, expected 0 to 4, the rows of the encoder's table"),
-        (0, 5, "int64", "inputs hold the id 5, expected 0 to 4"),
-        (1, 9, "int32", "inputs hold the id 9, expected 0 to 8"),
-        (1, -9, "int8", "inputs hold the id -9, expected 0 to 8"),
-        (0, 2**64 - 1, "uint64", "inputs hold the id 18446744073709551615, expected 0 to 4"),
+        (0, -1, "int64", "inputs hold the id -1 in number [0-9]+, expected 0 to 4, the rows of the encoder's table"),
+        (0, 5, "int64", "inputs hold the id 5 in number [0-9]+, expected 0 to 4"),
+        (1, 9, "int32", "inputs hold the id 9 in number [0-9]+, expected 0 to 8"),
+        (1, -9, "int8", "inputs hold the id -9 in number [0-9]+, expected 0 to 8"),
+        (0, 2**64 - 1, "uint64", "inputs hold the id 18446744073709551615 in number [0-9]+, expected 0 to 4"),
         (0, 1, "float32", r"inputs are real numbers \(float32\), but those of training are whole ones"),
         (0, 1, "uint8", r"inputs are real numbers \(uint8\), but those of training are whole ones"),
     ],
@@ -293,10 +293,10 @@ def test_ids_outside_the_table_are_refused_of_sources_and_before_training(column
     model, ids = columns
     wrong = ids.clone()
     wrong[2, 0] = 5
-    with pytest.raises(InputError, match="inputs hold the id 5, expected 0 to 4"):
+    with pytest.raises(InputError, match="inputs hold the id 5 in number [0-9]+, expected 0 to 4"):
         model.predict(list(wrong[SPACE_OF_TWO]))
     for inputs, anchors, what in ((wrong, ids, "inputs"), (ids, wrong, "anchors of group 'concept'")):
-        with pytest.raises(InputError, match=f"{what} hold the id 5, expected 0 to 4"):
+        with pytest.raises(InputError, match=f"{what} hold the id 5 in number [0-9]+, expected 0 to 4"):
             labels = SPACE_OF_TWO.sum(-1)
             Learner(model.task, **SHORT).fit(inputs[SPACE_OF_TWO], labels, Anchors(anchors, torch.arange(3)))
 

@@ -282,7 +282,7 @@ def test_values_outside_the_space_are_refused(tmp_path):
 
 def test_variables_narrower_than_the_space_are_refused(tmp_path):
     x, y = cp.intvar(1, 2), cp.intvar(-9, 9)
-    said = "can give concept 0 values from 0 to 1, counted after offset=, but the space has 0 to 2; let its variable"
+    said = "gives concept 0 values from 0 to 1, but the space has 0 to 2; l"
     narrow = ConstraintModel([x, y], label=x + y, offset=[1, 0])
     formula = Dimacs(write(tmp_path / "some.cnf", 4, [[1, 2]]), [1, [2, 3, 4]])
     for refused in (

@@ -213,7 +213,7 @@ def test_a_finished_run_is_not_trained_again(whole, tmp_path):
     assert model.predict(IMAGES).concepts.shape == (20, 3)
 
 
-LONGER = "the finished run in .* goes on to 4 epochs: "
+LONGER = "the finished run in .* goes on to 4 epochs; "
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_finished_run_goes_on_to_the_bits_of_one_that_had_more_epochs_from_the
     settings = {"preset": "paper"} | settings
     fit(tmp_path / "whole", epochs=4, **settings)
     fit(tmp_path / "longer", epochs=2, **settings)
-    with pytest.warns(UserWarning, match=f"{LONGER}it computes what it would have with so many from the start"):
+    with pytest.warns(UserWarning, match=f"{LONGER}the result is that of a run of 4 epochs from the start"):
         model = fit(tmp_path / "longer", epochs=4, resume=True, **settings)
     assert outcome(tmp_path / "longer") == outcome(tmp_path / "whole") and len(model.history) == 4
     longer, config = (json.loads((tmp_path / name / "config.json").read_text()) for name in ("longer", "whole"))

@@ -12,6 +12,7 @@ from softpnet.experiments.tuning.study import PRUNED
 from softpnet.rules.function import check_rule
 from softpnet.task.data import Examples, make_data
 from softpnet.task.inputs import check_data
+from softpnet.training.allocator import keep_large_blocks
 from softpnet.training.loop import Progress
 from softpnet.training.split import held_out, without_infeasible
 from softpnet.training.streams import Streams
@@ -59,6 +60,7 @@ class Subject:
     def run(self, trial: Any, folder: Path) -> float | None:
         """Train with the values of the trial, from the last checkpoint where there is one: what is judged, None where
         it was ended early. It is left as it stands where the process is told to stop."""
+        keep_large_blocks()
         model = self.plan.learner(trial.params)
         train = self.data.train
         watcher = Watcher(trial, f"validation_{self.plan.metric}", self.judges)

@@ -145,6 +145,9 @@ class Listed(ABC):
         """Which values concept `place` can have at all; None where the solutions alone say it."""
         return None
 
+    widen = ""
+    """How concepts get values that they lack."""
+
     def check_sizes(self, sizes: Sequence[int]) -> None:
         """Raise unless there is something for every concept of the space, and for all its values."""
         if self.k != len(sizes):
@@ -155,9 +158,8 @@ class Listed(ABC):
             values = self.values(place)
             if values is not None and not (0 in values and size - 1 in values):
                 raise TaskError(
-                    f"{self.what} can give concept {place} values from {values[0]} to {values[-1]}, counted after "
-                    f"offset=, but the space has 0 to {size - 1}; let its variable take all of them, and exclude "
-                    "values by a constraint"
+                    f"{self.what} gives concept {place} values from {values[0]} to {values[-1]}, but the space has 0 "
+                    f"to {size - 1}; {self.widen}"
                 )
 
     def _unfinished(self, count: int, space: ConceptSpace) -> str:

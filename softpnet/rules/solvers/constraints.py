@@ -136,6 +136,8 @@ class ConstraintModel(Listed):
         self.offset, self.solver = offsets(offset, self.k), solver
         self._models: dict[tuple[int, ...], CpSat] = {}
 
+    widen = "let its variable take all of them, beside `offset`, and exclude values by a constraint"
+
     def values(self, place: int) -> range:
         variable, offset = self.variables[place], self.offset[place]
         return range(variable.lb - offset, variable.ub - offset + 1)

@@ -72,6 +72,8 @@ class Dimacs(Clasp):
         concepts, labels = ([_choices(atoms, each) for each in self.variables[part]] for part in ("concept", "label"))
         return Program(control, concepts, labels)
 
+    widen = "list a variable for each value, as in [1, 2, 3]"
+
     def values(self, place: int) -> range:
         return range(max(2, len(self.variables["concept"][place])))
 
