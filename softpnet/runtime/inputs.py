@@ -50,7 +50,7 @@ def not_finite(array: np.ndarray) -> tuple[list[int], list[int], str]:
         return [], [], ""
     flat = array.reshape(len(array), -1)
     with np.errstate(invalid="ignore"):
-        low, high = flat.min(1), flat.max(1)  # [N]; both keep NaN, and take no memory
+        low, high = (ends.astype(np.float64) for ends in (flat.min(1), flat.max(1)))  # [N]; both keep NaN
     ids = np.flatnonzero(~((low >= -LARGEST) & (high <= LARGEST))).tolist()
     if not ids:
         return [], [], ""

@@ -47,9 +47,9 @@ class Group:
         self.name, self.encoder = name, name if encoder is None else encoder
         self._check_names()
         who = f"group {name!r}"
-        self.slots = whole_numbers(f"the slots of {who} are", slots, "slots=[0, 1]")
+        self.slots = integers_of(f"the slots of {who} are", slots, "slots=[0, 1]")
         each_values: Any = [values] if is_number(values) else values
-        self.values = whole_numbers(f"the values of {who} are", each_values, "values=10 or values=(3, 3)")
+        self.values = integers_of(f"the values of {who} are", each_values, "values=10 or values=(3, 3)")
         if primitives is None:
             if min(self.values, default=1) > 0 and math.prod(self.values) > MOST_PRIMITIVES:
                 raise TaskError(
@@ -66,7 +66,7 @@ class Group:
                 "primitive, and a list of names per attribute"
             ) from None
         one = f"a primitive of {who} is"
-        self.primitives = tuple(whole_numbers(one, primitive, "(0, 2)") for primitive in tuples)
+        self.primitives = tuple(integers_of(one, primitive, "(0, 2)") for primitive in tuples)
         self._check(who)
 
     def _check_names(self) -> None:
@@ -139,7 +139,7 @@ class ConceptSpace:
         if bool(groups) == (slots is not None) or (slots is None) != (values is None):
             raise TaskError("a ConceptSpace takes either groups, or slots and values: ConceptSpace(slots=2, values=10)")
         if slots is not None and values is not None:
-            (count,) = whole_numbers("the slots of a ConceptSpace are", [slots], "slots=2")
+            (count,) = integers_of("the slots of a ConceptSpace are", [slots], "slots=2")
             groups = (Group(tuple(range(count)), values, value_names=value_names),)
         for group in groups:
             if not isinstance(group, Group):
@@ -236,7 +236,7 @@ def check_name(what: str, name: Any) -> None:
         raise TaskError(f"{what} is named {name!r:.100}; expected 1 to 100 printable characters")
 
 
-def whole_numbers(what: str, given: Any, example: str) -> tuple[int, ...]:
+def integers_of(what: str, given: Any, example: str) -> tuple[int, ...]:
     """A list of whole numbers, of whichever library, as plain ones; `what` begins the error, `example` ends it."""
     try:
         return tuple(map(operator.index, given))

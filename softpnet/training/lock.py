@@ -57,7 +57,7 @@ def holder(folder: Path) -> str | None:
     """Who owns the folder at the moment, in words; None if nobody does. Nothing is made or changed by asking."""
     path = folder / LOCK
     with contextlib.suppress(OSError):
-        handle = os.open(path, os.O_RDWR | NO_FOLLOW)
+        handle = os.open(path, os.O_RDONLY | NO_FOLLOW)
         try:
             return None if lock_descriptor(handle, blocking=False) else _signature(path)
         finally:

@@ -293,10 +293,10 @@ def test_ids_outside_the_table_are_refused_of_sources_and_before_training(column
     model, ids = columns
     wrong = ids.clone()
     wrong[2, 0] = 5
-    with pytest.raises(InputError, match="inputs hold the id 5 in number [0-9]+, expected 0 to 4"):
+    with pytest.raises(InputError, match=r"inputs hold the id 5 in number [0-9]+, expected 0 to 4"):
         model.predict(list(wrong[SPACE_OF_TWO]))
     for inputs, anchors, what in ((wrong, ids, "inputs"), (ids, wrong, "anchors of group 'concept'")):
-        with pytest.raises(InputError, match=f"{what} hold the id 5 in number [0-9]+, expected 0 to 4"):
+        with pytest.raises(InputError, match=rf"{what} hold the id 5 in number [0-9]+, expected 0 to 4"):
             labels = SPACE_OF_TWO.sum(-1)
             Learner(model.task, **SHORT).fit(inputs[SPACE_OF_TWO], labels, Anchors(anchors, torch.arange(3)))
 

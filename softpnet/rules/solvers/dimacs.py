@@ -12,7 +12,7 @@ from softpnet.errors import InputError, TaskError
 from softpnet.rules.solvers import LIMIT, SECONDS, check_distinct, package
 from softpnet.rules.solvers.answer_sets import Choices, Clasp, Program
 from softpnet.storage import read_plain
-from softpnet.task.concepts import is_number, whole_numbers
+from softpnet.task.concepts import integers_of, is_number
 
 
 class Formula(NamedTuple):
@@ -84,7 +84,7 @@ class Dimacs(Clasp):
 def _listed(given: int | Sequence[int]) -> tuple[int, ...]:
     """A Boolean concept's one variable, or those of all values."""
     variables: Any = [given] if is_number(given) else given
-    return whole_numbers("the variables of a concept or label are", variables, "1 or [1, 2, 3]")
+    return integers_of("the variables of a concept or label are", variables, "1 or [1, 2, 3]")
 
 
 def _choices(atoms: dict[int, int], variables: tuple[int, ...]) -> Choices:
