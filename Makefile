@@ -1,9 +1,14 @@
 # `make quickstart` and `make test` set everything up themselves, once.
+# with another Python, as in `make test PYTHON=python3.13`, in a folder of its own: .venv-3.13
 PYTHON ?= python3
-BIN := .venv/bin
-READY := .venv/.ready
+VENV := .venv
+ifeq ($(origin PYTHON),command line)
+VENV := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+endif
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
 
-.PHONY: quickstart test tests quick quick-venv processes names notebooks docs browser bench torture check ruff mypy clean
+.PHONY: quickstart test tests quick venv processes names notebooks docs browser bench torture check ruff mypy clean
 
 quickstart: $(READY)
 	$(BIN)/softpnet train kand_logic --option train=1000
@@ -19,13 +24,11 @@ tests: $(READY)
 	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not processes" --cov --cov-report=
 
 # a part of the tests that takes a minute, on another Python: make quick PYTHON=python3.13
-QUICK = .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-quick: quick-venv
-	$(QUICK)/bin/python -m pytest --numprocesses 2 --dist worksteal -m "not processes" \
+quick: $(READY)
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not processes" \
 	  tests/task tests/rules tests/runtime tests/methods tests/targets tests/test_learner.py tests/test_extending.py
 
-quick-venv:
-	$(MAKE) --no-print-directory $(QUICK)/.ready
+venv: $(READY)
 
 # the tests that kill, stop and join whole processes: apart, since they mostly wait
 processes: $(READY)
@@ -50,7 +53,7 @@ names: $(READY)
 	$(BIN)/python docs/names.py
 
 # mkdocs-material announces its end of life (May 2027) in every build: silenced, so that warnings about pages stand out
-docs: .venv/.docs
+docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "written: site/index.html"
 
@@ -73,7 +76,7 @@ mypy: $(READY)
 	$*/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-.venv/.docs: $(READY)
+$(VENV)/.docs: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	touch $@
 

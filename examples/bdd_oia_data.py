@@ -133,8 +133,9 @@ def _content(path: Path) -> bytes:
         if size > SIZE_LIMIT:
             raise InputError(f"{path} has {size:,} bytes, expected at most {SIZE_LIMIT:,}")
         return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # the latter for a name that no file can have
+        said = getattr(error, "strerror", None) or error
+        raise InputError(f"{str(path)!r:.300} cannot be read: {said}") from error
 
 
 def _records(path: Path) -> list[Any]:

@@ -56,7 +56,8 @@ _QUOTE.maxstring = _QUOTE.maxlong = _QUOTE.maxother = 100
 
 def quoted(value: Any) -> str:
     """The repr of a value from a file or a caller, without the middle of long texts and the rest of long lists."""
-    return _QUOTE.repr(value)
+    text = _QUOTE.repr(value)
+    return text if len(text) <= 300 else f"{text[:300]}..."
 
 
 @contextmanager
@@ -90,5 +91,5 @@ def describe(error: BaseException) -> str:
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """The end of an error about an unknown word: the nearest of the known ones, where one is near."""
-    near = difflib.get_close_matches(str(word), list(known), 1)
+    near = difflib.get_close_matches(str(word), list(known), 1, cutoff=0.7)
     return f"; did you mean {near[0]}?" if near else ""

@@ -17,10 +17,11 @@ from softpnet.networks.reader import Prediction, Reader, in_parts, module_key, r
 from softpnet.networks.reanchor import find_primitive, reanchored
 from softpnet.rules.confidence import label_probabilities
 from softpnet.rules.labels import unknown_in
-from softpnet.runtime.inputs import as_array
+from softpnet.runtime.inputs import are_unit_pixels, as_array, warn_of_scale
 from softpnet.task.anchors import AnchorSet
 from softpnet.task.data import Inputs
-from softpnet.task.inputs import check_concepts, check_inputs, check_kind, check_labels, warn_of_other_scale
+from softpnet.task.inputs import check_concepts, check_inputs, check_kind, check_labels, some_inputs
+from softpnet.task.integers import tensor_as_array
 from softpnet.task.settings import Settings
 from softpnet.task.task import Task
 from softpnet.training.processes import checked_device
@@ -147,7 +148,8 @@ class Trained:
         inputs = check_inputs(given, self.task.space, self.input_shape)
         for own in self.anchors[:1]:
             check_kind("inputs", inputs.dtype, "those of training", own.inputs.dtype)
-            warn_of_other_scale(inputs, own.inputs)
+            unit = are_unit_pixels(tensor_as_array(own.inputs))
+            warn_of_scale("inputs", some_inputs(inputs), "those of training", unit)
         return inputs
 
     def _fitted(self) -> Reader:

@@ -673,7 +673,7 @@ def test_nan_in_an_anchor_is_named():
     assert_refused(
         "anchors of group 'concept'",
         "NaN",
-        "1 of them",
+        "1 of 3",
         "number 2",
         anchors=Anchors(inputs, torch.arange(3)),
     )
@@ -781,7 +781,18 @@ def centred(z):
     return z - z.mean(0)
 
 
-@pytest.mark.parametrize("function", [centred, lambda z: z.flip(0), lambda z: z - z[:1], lambda z: z / z.norm()])
+def beside_a_large_one(z):
+    return torch.cat([centred(z), torch.full((len(z), 1), 60.0)], 1)
+
+
+def normed(z):
+    return nn.functional.batch_norm(z, None, None, training=True)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [centred, beside_a_large_one, normed, lambda z: z.flip(0), lambda z: z - z[:1], lambda z: z / z.norm()],
+)
 @pytest.mark.parametrize("frozen", [False, True])
 def test_an_encoder_that_depends_on_the_rest_of_the_batch_is_refused(function, frozen):
     parts = "the encoder of group 'concept' gives the same input different vectors in different batches", "nn.LayerNorm"
@@ -796,15 +807,16 @@ def test_an_encoder_that_depends_on_the_rest_of_the_batch_is_refused(function, f
 def test_each_of_several_encoders_must_read_its_input_alone_and_tokens_are_no_exception():
     space = ConceptSpace(Group([0], 3, name="one", encoder="left"), Group([1], 3, name="two", encoder="right"))
     both, anchors = {"left": Small, "right": Then(Small(), centred)}, {"one": ANCHORS, "two": ANCHORS}
-    assert_refused("encoder of group 'right'", "another batch", task=adding(space=space), encoder=both, anchors=anchors)
+    refused = "encoder of group 'right'", "different batches"
+    assert_refused(*refused, task=adding(space=space), encoder=both, anchors=anchors)
     tokens = Anchors(torch.arange(3), torch.arange(3))
     encoder = Then(nn.Embedding(3, 4), centred)
-    assert_refused("encoder of group 'concept'", "another batch", inputs=CONCEPTS, anchors=tokens, encoder=encoder)
+    assert_refused("encoder of group 'concept'", "different batches", inputs=CONCEPTS, anchors=tokens, encoder=encoder)
 
 
 def test_one_anchor_is_enough_to_see_that_an_encoder_depends_on_the_batch():
     space, shown = ConceptSpace(slots=2, values=3), Anchors(ANCHORS.inputs[1:2], torch.tensor([1]))
-    assert_refused("another batch", task=Task(space, add), anchors=shown, encoder=Then(Small(), centred))
+    assert_refused("different batches", task=Task(space, add), anchors=shown, encoder=Then(Small(), centred))
 
 
 def test_trying_an_encoder_leaves_modes_statistics_and_random_streams_as_they_were():
@@ -878,11 +890,15 @@ def test_one_number_a_slot_is_read_by_an_encoder_that_takes_it_and_refused_for_o
     assert_refused(*parts, inputs=1.0 * CONCEPTS, anchors=real, encoder="mlp")
 
 
-@pytest.mark.parametrize("value", [torch.nan, torch.inf, -1e300])  # the last is infinite in float32
-def test_pixels_that_are_no_numbers_are_named(value):
-    inputs = IMAGES.double()
+@pytest.mark.parametrize(
+    "value, kind",
+    # the last is infinite in float32
+    [(torch.nan, torch.float64), (torch.inf, torch.float16), (-torch.inf, torch.bfloat16), (-1e300, torch.float64)],
+)
+def test_pixels_that_are_no_numbers_are_named(value, kind):
+    inputs = IMAGES.to(kind)
     inputs[5, 1, 0, 3, 3] = inputs[9, 0, 0, 0, 0] = value
-    parts = "2 of them", f"first {value:g} in number 5", "clean or drop"
+    parts = "2 of 16", f"first {value:g} in number 5", "clean or drop"
     assert_refused("inputs hold NaN, infinity", *parts, inputs=inputs)
 
 
@@ -952,12 +968,21 @@ def test_a_model_of_pixels_of_0_to_1_warns_once_of_others(tmp_path):
     model = plain().fit(IMAGES, LABELS, ANCHORS)
     model.save(tmp_path / "saved")
     loaded = Learner.load(tmp_path / "saved", task=adding(), encoder=plain()._encoder)
-    sentence = "inputs go up to 255, but the model was trained on pixels of 0 to 1; divide them by 255"
+    sentence = "inputs go up to 255, but those of training are pixels of 0 to 1; divide them by 255"
     for each in (model, loaded):
         for ask in (each.predict, each.embed, lambda given, each=each: list(each.stream(given))):
             assert [warned(ask, given) for given in (BYTES, list(BYTES))] == [[sentence]] * 2
             assert warned(ask, IMAGES) == warned(ask, 1.5 * IMAGES + NOISE) == []
         assert warned(each.score, BYTES, LABELS) == [sentence]
+
+
+def test_fit_warns_once_where_inputs_and_anchors_differ_in_scale():
+    resized = (BYTES - 0.4).clamp(min=0)  # no longer whole
+    sentence = "{} go up to .*, but {} are pixels of 0 to 1; divide them by 255"
+    (one,) = warned(plain().fit, resized, LABELS, ANCHORS)
+    (other,) = warned(plain().fit, IMAGES, LABELS, Anchors((255 * ANCHORS.inputs - 0.4).clamp(min=0), ANCHORS.concepts))
+    assert re.fullmatch(sentence.format("inputs", "the anchors"), one)
+    assert re.fullmatch(sentence.format("anchors", "the inputs"), other)
 
 
 def test_a_model_of_other_pixels_takes_them_without_a_word():

@@ -120,8 +120,5 @@ class Train:
             own = "" if self.task in tasks.names() else f" --task {self.task}"
             say(f"see it: softpnet report {folder}{own}")
         if model.interrupted and model.is_main_process:
-            say(
-                f"stopped after {len(model.history)} of {model.settings.epochs} epochs; what was learned is saved, "
-                f"and the same command with --out {folder} --resume goes on"
-            )
+            say(f"what was learned is saved, and the same command with --out {folder} --resume goes on")
         return INTERRUPTED if model.interrupted else 0

@@ -61,20 +61,26 @@ def with_labelled(
     """Anchors by group, joined by what tables say that training slots show; and how many these are."""
     arranged = arrange_anchors(space, anchors, inputs.shape[2:])
     joined = {group.name: Anchors(*own) for group, own in zip(space.groups, arranged, strict=True)}
-    count = 0
+    labelled: dict[str, list[Tensor]] = {group.name: [] for group in space.groups}
     for path in paths:
-        table = Table(path)
-        slots, before = table.integers(SLOT), count  # [N, 2]
+        table, empty = Table(path), True
+        slots = table.integers(SLOT)  # [N, 2]
         for group in space.groups:
-            rows, shown = _shown(table, _columns(space, group), group)
+            rows, values = _shown(table, _columns(space, group), group)
             if rows:
                 with about(str(path)):
-                    more = Anchors.at(space, inputs, slots[rows], shown, group.name)
-                _check_digests(table, rows, more.inputs)
-                joined[group.name] = joined[group.name].joined(more)
-                count += len(rows)
-        if count == before:
+                    named = Anchors.at(space, inputs, slots[rows], values, group.name)
+                _check_digests(table, rows, named.inputs)
+                labelled[group.name].append(torch.cat([slots[rows], torch.tensor(values)[:, None]], 1))
+                empty = False
+        if empty:
             raise InputError(f"no row of {path} is filled in; name the value of at least one slot")
+    count = 0
+    for name, parts in labelled.items():
+        if parts:
+            once = torch.cat(parts).unique(dim=0)  # [M, 3]; a slot with two values is refused
+            joined[name] = joined[name].joined(Anchors.at(space, inputs, once[:, :2], once[:, 2], name))
+            count += len(once)
     return joined, count
 
 

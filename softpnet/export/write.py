@@ -16,10 +16,11 @@ from softpnet.export.formats import writer
 from softpnet.export.network import Shipped, traceable, traced
 from softpnet.export.rule import shipped_rule
 from softpnet.networks.views import random_views
-from softpnet.runtime.inputs import is_real
+from softpnet.runtime.inputs import are_unit_pixels, is_real
 from softpnet.runtime.model import Model
 from softpnet.runtime.notes import Notes
 from softpnet.storage import digest, write_whole
+from softpnet.task.integers import tensor_as_array
 from softpnet.trained import Trained
 
 TOLERANCE = 1e-5
@@ -48,6 +49,7 @@ def export(model: Trained, path: Path, tolerance: float, facts: Mapping[str, str
         input_shape=tuple(probes.shape[2:]),
         input_type="float32" if is_real(probes.dtype) else "int64",
         table_rows=None if is_real(probes.dtype) else reader.table_rows(probes.shape[2:]),
+        unit_pixels=are_unit_pixels(tensor_as_array(model.anchors[0].inputs)),
         value_names=tuple(map(tuple, model.task.space.value_names())),
         confidences=None if model.calibration is None else tuple(model.calibration.confidences.tolist()),
         rule=rule,

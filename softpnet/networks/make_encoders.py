@@ -25,7 +25,9 @@ from input to vector, a function from the number of channels to one, or a dict o
 COMPARED = 4
 """Anchors of a group whose vectors are compared in several batches."""
 ROUNDING = 0.02
-"""Share of the largest entry up to which a vector may differ between batches, as it may in half precision."""
+"""Share of the spread between images up to which a vector may differ between batches, as it may in half precision."""
+FLOAT_ERROR = 1e-3
+"""Share of the largest entry that may be rounding alone."""
 
 
 def make_encoders(space: ConceptSpace, given: Encoder, anchors: Sequence[Tensor]) -> dict[str, nn.Module]:
@@ -146,19 +148,19 @@ def check_evaluation(space: ConceptSpace, encoders: Mapping[str, nn.Module], anc
         if not gap <= ROUNDING:
             raise InputError(
                 f"the encoder of group {group.encoder!r} gives the same input different vectors in different batches "
-                f"(by {100 * gap:.0f} % of the largest entry, in evaluation mode); use no statistics of the batch and "
-                "nothing random there, as nn.LayerNorm in place of a mean over the batch"
+                f"(in evaluation mode, by {100 * gap:.0f} % of the spread between inputs); use no statistics of the "
+                "batch and nothing random there, as nn.LayerNorm in place of a mean over the batch"
             )
 
 
 def _batch_gap(encoder: nn.Module, images: Tensor) -> float:
-    """How far vectors of images `[M, *shape]` read together, in another order, and one by one differ, over the largest
-    entry; a blank image keeps company to one that would be alone."""
-    few = torch.cat([images, torch.zeros_like(images[:1])])
-    together, backwards = encoder(few)[:-1], encoder(few.flip(0)).flip(0)[:-1]  # [M, D]
-    alone = torch.cat([encoder(one) for one in images.split(1)])
-    gap = torch.maximum((together - alone).abs(), (backwards - alone).abs()).amax()
-    return float(gap / torch.maximum(together.abs(), alone.abs()).amax()) if gap else 0.0
+    """How far vectors of images `[M, *shape]` read together, behind a blank one, and each with itself differ, over the
+    spread between images. No batch has one input, since some encoders need two."""
+    together = encoder(torch.cat([torch.zeros_like(images[:1]), images]))  # [M + 1, D]
+    alone = torch.cat([encoder(torch.cat([image, image]))[:1] for image in images.split(1)])  # [M, D]
+    gap = (together[1:] - alone).abs().amax()
+    spread = (together - together.mean(0)).abs().amax() + FLOAT_ERROR * together.abs().amax()
+    return float(gap / spread) if gap else 0.0
 
 
 def check_trainable(module: nn.Module, method: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from softpnet.errors import InputError
 
 LARGEST = float(np.finfo(np.float32).max)
 FINITE = f"finite numbers of at most {LARGEST:.2g}"
+FAR_ABOVE_ONE = 10
+"""No noise brings a pixel of 0 to 1 to this."""
 ANY_NUMBER = 2**63 - 1
 """In place of a table's rows, where a number is not looked up in one."""
 
@@ -96,6 +99,35 @@ def check_ids(array: np.ndarray, rows: np.ndarray, what: str = "inputs") -> None
         raise InputError(
             f"{what} hold the id {array[(first, *at)]} in number {first}, expected 0 to {most:,}, the rows of the "
             "encoder's table; correct it, or train with a larger table"
+        )
+
+
+def is_image(size: Sequence[int]) -> bool:
+    """Whether inputs of that size may be images: windows of signals are hardly ever square."""
+    return len(size) == 3 or (len(size) == 2 and size[0] == size[1] >= 8)
+
+
+def are_unit_pixels(images: np.ndarray) -> bool:
+    """Whether inputs `[M, *shape]` are images of 0 to 1."""
+    return is_image(images.shape[1:]) and bool(0 <= images.min() and images.max() <= 1)
+
+
+def look_unscaled(images: np.ndarray) -> bool:
+    """Whether real numbers `[M, *shape]` look like pixels of 0 to 255: in colour by their range; else they are whole
+    too, and go beyond what boards and small counts have."""
+    if images.dtype.kind != "f" or not is_image(images.shape[1:]) or not 0 <= images.min():
+        return False
+    high = images.max()
+    in_colour = images.ndim == 4 and images.shape[1] == 3 and 200 < high <= 255
+    return bool(in_colour or (127 < high <= 255 and (images == images.round()).all()))
+
+
+def warn_of_scale(what: str, images: np.ndarray, others: str, unit: bool) -> None:
+    """Warn where the others are pixels of 0 to 1, and these go up to 255."""
+    high = images.max() if unit and images.dtype.kind == "f" and images.min() >= 0 else 0
+    if FAR_ABOVE_ONE < high <= 255:
+        warnings.warn(
+            f"{what} go up to {high:.4g}, but {others} are pixels of 0 to 1; divide them by 255", stacklevel=3
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from softpnet.errors import InputError
 from softpnet.runtime.engines import OUTPUTS, engine, one_line
-from softpnet.runtime.inputs import as_array, check_ids, check_kind, check_size, check_values, unreadable
+from softpnet.runtime.inputs import as_array, check_ids, check_kind, check_size, check_values, unreadable, warn_of_scale
 from softpnet.runtime.notes import Notes
 from softpnet.storage import read_plain
 
@@ -171,6 +171,7 @@ class Model:
         check_kind("inputs", array.dtype, "those of training", self.input_type)
         if self._notes.table_rows is not None:
             check_ids(array, self._notes.table_rows)
+        warn_of_scale("inputs", array, "those of training", self._notes.unit_pixels)
         return array
 
     def _threshold(self, reject: Any) -> float:

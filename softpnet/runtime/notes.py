@@ -35,6 +35,7 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     input_shape: tuple[Positive, ...]  # of one slot
     input_type: Literal["float32", "int64"]  # the latter for token ids
     table_rows: np.ndarray | None  # of whole numbers, as Reader.table_rows has it
+    unit_pixels: bool  # whether the inputs are images of 0 to 1
     value_names: Annotated[tuple[Names, ...], Meta(min_length=1)]  # of each concept
     # of what was read in training, highest first; None without a calibration
     confidences: Annotated[tuple[Annotated[float, Meta(ge=0, le=1)], ...], Meta(min_length=1)] | None

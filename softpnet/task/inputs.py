@@ -6,19 +6,26 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from softpnet.errors import InputError, about
-from softpnet.runtime.inputs import check_kind, check_size, check_values, is_real
+from softpnet.runtime.inputs import (
+    are_unit_pixels,
+    check_kind,
+    check_size,
+    check_values,
+    is_image,
+    is_real,
+    look_unscaled,
+    warn_of_scale,
+)
 from softpnet.task.concepts import ConceptSpace
 from softpnet.task.data import Data, Examples, Inputs
 from softpnet.task.integers import as_int64, as_tensor, is_integer, tensor_as_array
 from softpnet.task.lazy import SAMPLE, LazyInputs, as_inputs
 from softpnet.task.task import AUTO, Task
-
-FAR_ABOVE_ONE = 10
-"""No noise brings a pixel of 0 to 1 to this."""
 
 
 def check_inputs(given: Any, space: ConceptSpace, size: Sequence[int] | None = None) -> Inputs:
@@ -103,13 +110,17 @@ def check_examples(examples: Examples, task: Task, input_shape: torch.Size) -> N
 def warn_of_images(task: Task, inputs: Inputs, anchors: Tensor) -> None:
     """Warn where training inputs, or anchors `[M, *shape]`, look like pixels of 0 to 255, or like images without a
     channel."""
-    sample, size = _some(inputs), tuple(inputs.shape[2:])
-    if any(_is_image(size) and _are_unscaled(each) for each in (sample, anchors)):
+    sample, size = some_inputs(inputs), tuple(inputs.shape[2:])
+    images, shots = sample.reshape(-1, *size), tensor_as_array(anchors)
+    if look_unscaled(images) or look_unscaled(shots):
         warnings.warn(
             "inputs or anchors are real numbers that look like pixels of 0 to 255, expected 0 to 1; divide them by 255",
             stacklevel=2,
         )
-    if task.augment == AUTO and len(size) == 2 and _is_image(size) and is_real(sample.dtype) and sample.min() >= 0:
+    else:
+        warn_of_scale("inputs", images, "the anchors", are_unit_pixels(shots))
+        warn_of_scale("anchors", shots, "the inputs", are_unit_pixels(images))
+    if task.augment == AUTO and len(size) == 2 and is_image(size) and is_real(sample.dtype) and sample.min() >= 0:
         warnings.warn(
             f"inputs of size {size[0]}x{size[1]} look like images without a channel, which are not augmented; give "
             "them one by inputs.unsqueeze(2), and anchors by unsqueeze(1), or set augment=None if they are no images",
@@ -117,34 +128,10 @@ def warn_of_images(task: Task, inputs: Inputs, anchors: Tensor) -> None:
         )
 
 
-def warn_of_other_scale(inputs: Inputs, anchors: Tensor) -> None:
-    """Warn where images go up to 255, but the anchors of a trained model, `[M, *shape]`, from 0 to 1."""
-    if not _is_image(tuple(anchors.shape[1:])) or anchors.min() < 0 or anchors.max() > 1:
-        return
-    sample = _some(inputs)
-    if sample.is_floating_point() and sample.min() >= 0 and FAR_ABOVE_ONE < (high := float(sample.max())) <= 255:
-        warnings.warn(
-            f"inputs go up to {high:.4g}, but the model was trained on pixels of 0 to 1; divide them by 255",
-            stacklevel=2,
-        )
-
-
-def _some(inputs: Inputs) -> Tensor:
+def some_inputs(inputs: Inputs) -> np.ndarray:
     """Some inputs, evenly spread; of a source, the first alone."""
-    return inputs[:: max(1, len(inputs) // SAMPLE)] if isinstance(inputs, Tensor) else inputs.example[None]
-
-
-def _is_image(size: Sequence[int]) -> bool:
-    """Whether inputs of that size may be images: windows of signals are hardly ever square."""
-    return len(size) == 3 or (len(size) == 2 and size[0] == size[1] >= 8)
-
-
-def _are_unscaled(images: Tensor) -> bool:
-    """Whether these real numbers are bytes by their values; boards and small counts stay in the lower half."""
-    if not images.is_floating_point():
-        return False
-    low, high = images.aminmax()
-    return bool(low >= 0 and 127 < high <= 255 and torch.equal(images, images.round()))
+    some = inputs[:: max(1, len(inputs) // SAMPLE)] if isinstance(inputs, Tensor) else inputs.example[None]
+    return tensor_as_array(some)
 
 
 def check_numbers(inputs: Any, what: str, rank: int, shape: str) -> None:

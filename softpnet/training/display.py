@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Task as Line
+from rich.table import Column
 from rich.text import Text
 
 from softpnet.terminal import console, harmless, hush, say, unless_gone
@@ -32,7 +33,7 @@ class Numbers(ProgressColumn):
     """Those of the last step; before the first one, what is being done, and for how long."""
 
     def __init__(self, model: Any) -> None:
-        super().__init__()
+        super().__init__(Column(no_wrap=True, overflow="ellipsis"))
         self.model = model
 
     def render(self, task: Line) -> Text:
@@ -78,8 +79,10 @@ class Display:
         self.line = self.bar.add_task("", total=None, epoch=0, epochs=self.model.settings.epochs, numbers=None)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: object, *_: object) -> None:
         stop_bar(self.bar)
+        if error is None and self.model.interrupted and self.model.is_main_process:
+            say(f"stopped after {len(self.model.history)} of {self.model.settings.epochs} epochs")
 
     def update(self, step: Step) -> None:
         if self.said is None and self.model.is_main_process:

@@ -26,7 +26,7 @@ from softpnet.task.task import Task
 from softpnet.training import environment
 from softpnet.training.config import Compiled, Config, Origin, parse_config, read_config
 from softpnet.training.environment import differences
-from softpnet.training.folder import CONFIG, RunFolder
+from softpnet.training.folder import CHECKPOINT, CONFIG, RunFolder
 from softpnet.training.history import read_epochs
 from softpnet.training.model_file import holds_finished_model
 from softpnet.training.processes import agreed
@@ -34,7 +34,7 @@ from softpnet.training.processes import agreed
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-SAME = ("task", "rule", "method", "seed", "encoder", "settings", "input_shape", "data")
+SAME = ("task", "rule", "method", "seed", "encoder", "settings", "input_shape")
 """Entries of the configuration that a run keeps for all its life."""
 
 FREE = ("processes", "wait_seconds", "workers")
@@ -68,10 +68,18 @@ def check_same_run(folder: RunFolder, config: Config) -> Config | None:
     longer = None
     if now.settings.epochs > (done := then.settings.epochs):
         if holds_finished_model(folder) or len(read_epochs(folder)) == done:
+            if not any(int(name.split("-")[2]) == done for name in folder.names(CHECKPOINT)):
+                raise InputError(
+                    f"the finished run in {folder.path} has no checkpoint of its end, from which it could go on to "
+                    f"{now.settings.epochs:,} epochs: an earlier version made none, or it was removed; begin another "
+                    f"run with init={str(folder.path)!r}"
+                )
             settings = dataclasses.replace(then.settings, epochs=now.settings.epochs)
             given_by = then.given_by | {"epochs": now.given_by["epochs"]}
             longer = then = msgspec.structs.replace(then, settings=settings, given_by=given_by)
     changed = [word for name in SAME for word in _changes(name, getattr(then, name), getattr(now, name))]
+    if then.data != now.data:
+        changed.append("inputs, labels or anchors were others")
     changed += _changes("options", *(entry.origin and entry.origin.options for entry in (then, now)))
     changed += _changes("weights of init", *(entry.init and entry.init.sha256 for entry in (then, now)))
     if then.compiled is not None and now.compiled is not None:

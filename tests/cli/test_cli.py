@@ -9,6 +9,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -889,6 +890,15 @@ def test_a_terminal_shows_what_is_waited_for_and_a_log_does_not(softpnet_here, h
 @pytest.mark.parametrize("name", methods.names())
 def test_the_line_of_an_epoch_has_no_number_that_needs_the_glossary(name):
     assert not {"acceptance", "distinct", "found"} & set(methods.find(name).columns)
+
+
+def test_a_finished_run_goes_on_where_it_is_given_more_epochs(home, trained, softpnet_here, tmp_path):
+    folder = shutil.copytree(trained[0], tmp_path / "run")
+    words = ("train", home / "my_rule.py", "--seed", 3, "--learning-rate", 0.01, "--no-pictures", "--out", folder)
+    code, out, error = softpnet_here(*words, "--resume", "--epochs", 3)
+    assert code == 0 and "goes on to 3 epochs" in error
+    assert "epoch 3/3: " in out and "epoch 2/3: " not in out
+    assert len((folder / "epochs.jsonl").read_text().splitlines()) == 3
 
 
 def test_ctrl_c_saves_what_was_learned_and_exits_130(interrupted):

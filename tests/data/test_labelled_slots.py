@@ -156,6 +156,19 @@ def test_groups_and_attributes_have_columns_of_their_own(tmp_path):
             with_labelled([path], space, inputs, anchors)
 
 
+def test_tables_are_held_against_each_other(tmp_path):
+    space, inputs = sp.ConceptSpace(slots=2, values=3), torch.arange(24.0).reshape(4, 2, 3)
+    anchors, slots = sp.Anchors(torch.zeros(3, 3), torch.arange(3)), torch.tensor([[3, 1]])
+    one, same, other = (tmp_path / f"{name}.csv" for name in ("one", "same", "other"))
+    for path, value in ((one, 1), (same, 1), (other, 2)):
+        write_slots(path, space, inputs, slots, ["a"])
+        path.write_text(path.read_text().replace(",a,,", f",a,{value},"))
+    joined, count = with_labelled([one, same], space, inputs, anchors)
+    assert count == 1 and joined["concept"].concepts.tolist() == [0, 1, 2, 1]
+    with pytest.raises(sp.InputError, match=r"slot \[3, 1\] is given with concepts 1 and 2, expected one"):
+        with_labelled([one, other], space, inputs, anchors)
+
+
 def test_only_a_new_csv_table_is_written(tmp_path):
     with pytest.raises(sp.InputError, match=r"--into is .*labels, expected the name of a new CSV table"):
         check_free(tmp_path / "labels")

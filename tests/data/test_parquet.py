@@ -1,13 +1,9 @@
-"""Parquet tables are read as CSV tables are; a missing pyarrow is one sentence.
+"""Parquet tables are read as CSV tables are; a missing pyarrow is one sentence."""
 
-Where pyarrow is not installed, a stand-in that keeps the same columns and types in JSON takes its place.
-"""
-
-import importlib.util
-import json
 import sys
-from types import ModuleType, SimpleNamespace
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from PIL import Image
 
@@ -15,7 +11,6 @@ from softpnet import InputError
 from softpnet.data import parquet
 from softpnet.data.tables import Table
 
-INSTALLED = importlib.util.find_spec("pyarrow") is not None
 KINDS = {
     "path": "string",
     "label": "int8",
@@ -26,57 +21,20 @@ KINDS = {
 }
 
 
-class StandIn:
-    """What is asked of `pyarrow.parquet.ParquetFile`, for the JSON of a list of rows; "kind" is a dictionary."""
-
-    def __init__(self, file, read_dictionary=()):
-        file.seek(0)
-        self.rows = json.load(file)
-        self.schema_arrow = [SimpleNamespace(name=name, type=kind) for name, kind in KINDS.items()]
-        self.metadata = SimpleNamespace(num_rows=len(self.rows), num_row_groups=1, num_columns=len(KINDS))
-        chunks = [SimpleNamespace(path_in_schema=name, total_uncompressed_size=100) for name in KINDS]
-        self.metadata.row_group = lambda number: SimpleNamespace(column=chunks.__getitem__)
-
-    def read(self, columns):
-        assert "bytes" not in columns, "pictures of a table are in memory, though nobody asked for them"
-        return self
-
-    def column(self, name):
-        cells = [row[list(KINDS).index(name)] for row in self.rows]
-        chunk = SimpleNamespace(to_pylist=lambda: cells)
-        if name == "kind":
-            words = list(dict.fromkeys(cells))
-            chunk.dictionary = SimpleNamespace(to_pylist=lambda: words)
-            chunk.indices = SimpleNamespace(to_pylist=lambda: [words.index(cell) for cell in cells])
-        return SimpleNamespace(chunks=[chunk])
-
-
 @pytest.fixture
-def write(tmp_path, monkeypatch):
+def write(tmp_path):
     """Writes rows of the columns in KINDS to a Parquet file; its path."""
 
-    def with_pyarrow(rows):
-        import pyarrow  # type: ignore[import-not-found, unused-ignore]
-        from pyarrow import parquet as pyarrow_parquet
-
+    def to_file(rows):
         cells = dict(zip(KINDS, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(KINDS, ())
         columns = {
             name: pyarrow.array(each, "string" if name == "kind" else KINDS[name]) for name, each in cells.items()
         }
         columns["kind"] = columns["kind"].dictionary_encode()
-        pyarrow_parquet.write_table(pyarrow.table(columns), tmp_path / "table.parquet")
+        pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "table.parquet")
         return tmp_path / "table.parquet"
 
-    def with_stand_in(rows):
-        (tmp_path / "table.parquet").write_text(json.dumps(rows))
-        return tmp_path / "table.parquet"
-
-    if not INSTALLED:
-        module = ModuleType("pyarrow.parquet")
-        module.ParquetFile = StandIn  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "pyarrow", ModuleType("pyarrow"))
-        monkeypatch.setitem(sys.modules, "pyarrow.parquet", module)
-    return with_pyarrow if INSTALLED else with_stand_in
+    return to_file
 
 
 def test_columns_are_read_as_those_of_a_csv_table(write, tmp_path):
@@ -115,10 +73,14 @@ def test_a_file_that_would_be_a_huge_table_is_refused_before_it_is_read(write, m
         Table(path)
 
 
-@pytest.mark.skipif(not INSTALLED, reason="needs pyarrow")
-def test_a_text_that_many_rows_share_is_in_memory_once(tmp_path):
-    import pyarrow  # type: ignore[import-not-found, unused-ignore]
+def test_a_long_cell_is_quoted_in_short(write):
+    said = r"table\.parquet, row 1, column 'kind': 'aaa.*, expected a whole number"
+    with pytest.raises(InputError, match=said) as error:
+        Table(write([["grey.png", 1, 2.0, True, "x", 5_000_000 * "a"]])).integers("kind")
+    assert len(str(error.value)) < 500
 
+
+def test_a_text_that_many_rows_share_is_in_memory_once(tmp_path):
     for kind in ("string", "large_string"):
         cells = pyarrow.array(["a" * 1_000, None, "a" * 1_000], kind)
         pyarrow.parquet.write_table(pyarrow.table({"a": cells}), tmp_path / "table.parquet")

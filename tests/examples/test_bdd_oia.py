@@ -103,7 +103,7 @@ RECORD = {"img_path": "val0.jpg", "class_label": [1, 0, 0, 0], "attribute_label"
         ([RECORD | {"attribute_label": 21 * [0.5]}], r"attribute_label \(21 of 0 and 1\)"),
         ([RECORD | {"img_path": "../../secret.jpg"}], "a name inside the folder"),
         ([RECORD | {"img_path": "/secret.jpg"}], "a name inside the folder"),
-        ([RECORD | {"img_path": "other.jpg"}], "other.pt cannot be read: No such file"),
+        ([RECORD | {"img_path": "other.jpg"}], "other.pt' cannot be read: No such file"),
         ([RECORD | {"img_path": "short.jpg"}], r"short.pt cannot be read as .* shape \(3,\) of torch.FloatStorage"),
         ([RECORD | {"img_path": "whole.jpg"}], r"whole.pt cannot be read as 2,048 real .* of torch.LongStorage"),
         ([RECORD | {"img_path": "list.jpg"}], "list.pt cannot be read as 2,048 real numbers: its operation EMPTY_LIST"),

@@ -221,6 +221,17 @@ def test_a_learner_and_its_export_take_the_same_inputs_and_refuse_others_in_the_
     assert_same_answer(model, opened, inputs, said)
 
 
+def test_an_export_warns_of_pixels_that_are_not_scaled_as_its_learner_does(tmp_path):
+    images = torch.rand(8, 2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    task = Task(ConceptSpace(slots=2, values=2), lambda c: c.sum(-1), name="pixels")
+    learner = Learner(task, encoder="mlp", epochs=1, warmup_steps=1)
+    model = learner.fit(images, torch.arange(8) % 3, Anchors(images[:2, 0], torch.arange(2)))
+    opened = runtime.load(model.export(tmp_path / "model.onnx").path)
+    for read, given in ((model.predict, 254 * images), (opened.predict, (254 * images).numpy())):
+        with pytest.warns(UserWarning, match="inputs go up to .*, but those of training are pixels of 0 to 1"):
+            read(given)
+
+
 def assert_same_answer(model, opened, inputs, said):
     """Of a Learner and of its export; of tensors too, where torch has such."""
     if said is None:
@@ -393,7 +404,7 @@ def odd_notes(text):
     """Notes as `export` never writes them, by what is odd, and whether they may be read all the same."""
     plain = json.loads(text)
     fine: dict[str, list] = {"task": ["foo"], "rule_said": ["foo"], "confidences": [None, [0]], "rule": [None]}
-    fine |= {"format": [-1, 0], "table_rows": [None]}
+    fine |= {"format": [-1, 0], "table_rows": [None], "unit_pixels": [True]}
     for name, own in plain.items():
         for value in (None, True, -1, 0, 2**80, 0.5, "foo", [], {}, [0], [[]], ["foo"], [["foo"], []], [1e-9, 2]):
             same = any(type(value) is type(each) and value == each for each in fine.get(name, []))

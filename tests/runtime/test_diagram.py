@@ -81,6 +81,7 @@ def notes(**changes):
                 input_shape=(4,),
                 input_type="float32",
                 table_rows=None,
+                unit_pixels=False,
                 value_names=names,
                 confidences=(0.9, 0.5),
                 rule=rule,

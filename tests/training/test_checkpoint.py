@@ -16,7 +16,7 @@ from softpnet.storage import from_safetensors
 from softpnet.task.task import Corruption
 from softpnet.training import environment
 from softpnet.training.checkpoint import Checkpoints
-from softpnet.training.folder import RunFolder
+from softpnet.training.folder import CHECKPOINT, RunFolder
 from softpnet.training.loop import Training
 from torture.subject import PATIENCE_S
 
@@ -283,6 +283,16 @@ def test_a_crash_before_the_longer_run_was_written_down_loses_nothing(tmp_path, 
     assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
 
 
+def test_a_finished_run_without_a_checkpoint_of_its_end_does_not_begin_again(tmp_path):
+    fit(tmp_path, epochs=2)
+    with RunFolder.to_write(tmp_path) as folder:
+        folder.remove(folder.names(CHECKPOINT))
+    before = outcome(tmp_path)
+    with pytest.raises(InputError, match="has no checkpoint of its end, from which it could go on to 4 epochs"):
+        fit(tmp_path, epochs=4, resume=True)
+    assert outcome(tmp_path) == before
+
+
 @pytest.mark.parametrize("change", [{"epochs": 1}, {"epochs": 4, "batch_size": 10}, {"epochs": 4, "seed": 1}])
 def test_a_finished_run_goes_on_with_nothing_but_more_epochs(tmp_path, change):
     fit(tmp_path, epochs=2)
@@ -309,7 +319,7 @@ def test_resuming_a_folder_without_a_run_begins_one(whole, tmp_path):
     [
         ({"seed": 1}, "seed was 0, is 1"),
         ({"epochs": 4}, "epochs was 3, is 4"),
-        ({"inputs": IMAGES.flip(0)}, "data was"),
+        ({"inputs": IMAGES.flip(0)}, "inputs, labels or anchors were others"),
     ],
     ids=["seed", "settings", "data"],
 )

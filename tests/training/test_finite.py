@@ -112,7 +112,7 @@ def test_infinities_that_an_encoder_is_made_with_are_its_own_business(tmp_path):
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 @pytest.mark.parametrize(
     "part, message",
-    [("prototypes", r"1 of its \d tensors, 'prototypes.* hold NaN"), ("anchors", "anchors hold NaN, infinity")],
+    [("prototypes", r"1 of its \d tensors, 'prototypes.* hold NaN"), ("anchors", "anchors hold NaN or infinite")],
 )
 def test_a_stored_model_that_is_not_finite_is_refused(part, message, value, tmp_path, list_again):
     fit(run=tmp_path)[1]()
