@@ -104,7 +104,7 @@ def _number(name: str) -> str:
 
 def check_checkpoint_times(steps: int | None, seconds: float | None) -> None:
     """Checkpoints are made every so many steps, every so many seconds, both, or (both None) only when stopped."""
-    if steps is not None and steps < 1:
-        raise InputError(f"checkpoint_steps is {steps}, expected at least 1, or none")
-    if seconds is not None and not seconds >= 0:
-        raise InputError(f"checkpoint_seconds is {seconds}, expected 0 or more, or none")
+    if steps is not None and not (type(steps) is int and steps >= 1):
+        raise InputError(f"checkpoint_steps is {steps!r}, expected a whole number of at least 1, or none")
+    if seconds is not None and not (isinstance(seconds, int | float) and seconds >= 0):
+        raise InputError(f"checkpoint_seconds is {seconds!r}, expected a number of 0 or more, or none")

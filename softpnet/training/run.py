@@ -46,6 +46,8 @@ class Run:
         self, path: str | Path | None, resume: bool, checkpoint_steps: int | None, checkpoint_seconds: float | None
     ) -> None:
         check_checkpoint_times(checkpoint_steps, checkpoint_seconds)
+        if path is not None and not isinstance(path, str | Path):
+            raise InputError(f"run is {path!r}, expected the path of a folder, or none")
         # What torchrun starts again goes on by itself: the command is the same, but the folder is there.
         self.path, self.resume = None if path is None else Path(path), resume or is_restarted()
         self.times = checkpoint_steps, checkpoint_seconds
