@@ -17,6 +17,7 @@ from softpnet.training.display import stop_bar
 if TYPE_CHECKING:
     from softpnet.task.task import Task
 
+
 @contextlib.contextmanager
 def waiting(what: str) -> Iterator[None]:
     """On a terminal, a line that moves while the block runs, with its seconds; elsewhere nothing."""

@@ -198,13 +198,14 @@ def test_checkpoints_come_every_so_many_steps_or_seconds_and_at_the_end(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("times", "words"), [
+    ("times", "words"),
+    [
         ({"checkpoint_steps": 0}, "checkpoint_steps is 0"),
         ({"checkpoint_steps": True}, "checkpoint_steps is True"),
         ({"checkpoint_seconds": -1.0}, "-1.0"),
         ({"checkpoint_seconds": "x"}, "checkpoint_seconds is 'x'"),
         ({"run": 5}, "run is 5, expected the path of a folder"),
-    ]
+    ],
 )
 def test_impossible_times_of_checkpoints_are_refused(times, words):
     with pytest.raises(InputError, match=words):
