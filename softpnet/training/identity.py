@@ -34,7 +34,7 @@ from softpnet.training.processes import agreed
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-SAME = ("task", "rule", "method", "seed", "encoder", "settings", "input_shape")
+SAME = ("task", "rule", "method", "seed", "encoder", "settings", "input_shape", "data")
 """Entries of the configuration that a run keeps for all its life."""
 
 FREE = ("processes", "wait_seconds", "workers")
@@ -77,7 +77,8 @@ def check_same_run(folder: RunFolder, config: Config) -> Config | None:
             settings = dataclasses.replace(then.settings, epochs=now.settings.epochs)
             given_by = then.given_by | {"epochs": now.given_by["epochs"]}
             longer = then = msgspec.structs.replace(then, settings=settings, given_by=given_by)
-    changed = [word for name in SAME for word in _changes(name, getattr(then, name), getattr(now, name))]
+    named = (name for name in SAME if name != "data")  # whose fingerprints say nothing to a reader
+    changed = [word for name in named for word in _changes(name, getattr(then, name), getattr(now, name))]
     if then.data != now.data:
         changed.append("inputs, labels or anchors were others")
     changed += _changes("options", *(entry.origin and entry.origin.options for entry in (then, now)))
