@@ -87,11 +87,11 @@ def steps(case, precision):
     return torch.stack(found), [{k: v for k, v in each.items() if k != "seconds"} for each in model.history]
 
 
-def fit(run, progress=None, resume=False, **settings):
+def fit(run, progress=None, resume=False, labels=LABELS, **settings):
     chosen = SHORT | CASES["walk"] | {"epochs": 3} | settings
     model = Learner(task(), threads=1, **chosen)
     steps = None if run is None else 1
-    return model.fit(IMAGES, LABELS, ANCHORS, run=run, resume=resume, checkpoint_steps=steps, progress=progress)
+    return model.fit(IMAGES, labels, ANCHORS, run=run, resume=resume, checkpoint_steps=steps, progress=progress)
 
 
 def refused(**settings):
@@ -117,6 +117,7 @@ def main(folder):
     said["many"] = refused(run="many", batch_size=64, validation=20 / 21)
     said["disk"] = refused(run=f"disk-{rank}")
     said["seed"] = refused(run="seed", seed=rank)
+    said["data"] = refused(run="data", labels=(LABELS + rank) % 2)
     versions, processes.versions = processes.versions, lambda: versions() | {"torch": f"2.{rank}"}
     said["versions"] = refused(run="versions")
     processes.versions = versions

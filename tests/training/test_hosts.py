@@ -131,6 +131,7 @@ def test_a_run_goes_on_with_fewer_processes_and_nothing_is_lost(two, tmp_path):
         ("many", 0, "2 processes are to train on 1 examples, expected at most one for each; start fewer"),
         ("disk", 1, "is not the folder that process 0 writes on"),
         ("seed", 1, "would train on something else than process 0: seed was 0, is 1; give all hosts the same"),
+        ("data", 1, "would train on something else than process 0: data was"),
         ("versions", 1, "runs other versions than process 0 on"),
     ],
 )
