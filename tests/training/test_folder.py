@@ -154,7 +154,6 @@ def test_links_pipes_and_folders_are_not_read(tmp_path):
 HOLDER = """
 import sys
 from pathlib import Path
-from pathlib import Path
 from softpnet.training.lock import hold
 with hold(Path(sys.argv[1])):
     print("held", flush=True)
